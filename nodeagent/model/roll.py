@@ -121,8 +121,7 @@ class RollNode:
     @property
     def may_be_silent(self) -> bool:
         """Tell whether its agent may not answer: the command was ordered, and it is not late."""
-        ordered = self.phase in (Phase.RUNNING, Phase.RETURNING) and self.ran_at > 0
-        return ordered and not self.late
+        return self.phase in (Phase.RUNNING, Phase.RETURNING) and not self.late
 
     @property
     def late(self) -> bool:

@@ -81,8 +81,8 @@ def test_anything_else_is_corrupt(text: str, why: str) -> None:
 
 def test_numbers_that_cannot_be_are_corrupt() -> None:
     changes: tuple[dict[str, Any], ...] = (
-        {"number": 2**63 - 1},
-        {"number": -5},
+        {"number": 2**53},
+        {"number": 0},
         {"at": Ms(10**18)},
         {"at": Ms(-1)},
         {"events": (happened(Ms(2**70), "wish-refused"),)},

@@ -48,6 +48,7 @@ def test_a_failure_is_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixtu
     caplog.set_level(logging.WARNING)
     one = DeparturesFile(str(tmp_path / "missing" / "departures"))
     one.tell(NODES)
+    assert len(caplog.records) == 1
     one.tell({})
     assert [record.message.split()[0] for record in caplog.records] == ["departures-not-written"]
     (tmp_path / "missing").mkdir()

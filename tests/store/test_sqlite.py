@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,6 +16,7 @@ from nodeagent.model.event import Event
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Cancel, Pause, ResetStorm, Wish
+from nodeagent.store import files
 from nodeagent.store.files import set_aside
 from nodeagent.store.sqlite import SqliteStore
 from tests import needs
@@ -51,6 +53,18 @@ def test_only_its_owner_may_read_it_and_its_logs(path: str, store: SqliteStore) 
     os.chmod(path, 0o644)
     SqliteStore(path).close()
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+
+
+def test_a_file_system_is_full_of_bytes_or_of_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some count no files: then they say that there may be none at all."""
+    for space, told in (
+        (SimpleNamespace(f_bavail=1, f_favail=1, f_files=9), False),
+        (SimpleNamespace(f_bavail=0, f_favail=1, f_files=9), True),
+        (SimpleNamespace(f_bavail=1, f_favail=0, f_files=9), True),
+        (SimpleNamespace(f_bavail=1, f_favail=0, f_files=0), False),
+    ):
+        monkeypatch.setattr(os, "statvfs", lambda _, space=space: space)
+        assert bool(files.full("/x/ledger")) is told, space
 
 
 # History.

@@ -140,7 +140,7 @@ class Memory:
 
     def trust(self) -> None:
         """Go on with this node's ledger, as a person has decided."""
-        self._forced = self.uncertain is not None
+        self._forced = True
 
     # The ledger.
 

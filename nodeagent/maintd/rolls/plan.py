@@ -174,7 +174,7 @@ def _unknown(ledger: Ledger, member: RollNode, why: str, now: Ms) -> Ledger:
 
 def _returning(ledger: Ledger, member: RollNode, now: Ms) -> Ledger:
     terms = _roll(ledger).terms
-    boot = member.boot if terms.reboots and member.ran_at else ""
+    boot = member.boot if terms.reboots else ""
     proof = Proof(terms.quiet, terms.check, boot)
     ledger = _put(ledger, member.at(Phase.RETURNING, now))
     return release(ledger, member.node, Way.ROLL, now, proof)
@@ -192,7 +192,7 @@ def _with_late(ledger: Ledger, now: Ms) -> Ledger:
     roll = _roll(ledger)
     patience = roll.terms.return_within
     for member in roll.nodes:
-        runs = member.phase in (Phase.RUNNING, Phase.RETURNING) and member.ran_at
+        runs = member.phase in (Phase.RUNNING, Phase.RETURNING)
         if runs and not member.why and now - member.ran_at > patience:
             roll = roll.put(replace(member, why=f"not back after {patience // MINUTE} minutes"))
     failed = next(

@@ -37,6 +37,7 @@ def told(answer: Answer, wish: Callable[[Orders], Any]) -> Any:
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"POST " if b"content-length" in head.lower() else b"GET ")
         size = int((head.lower().partition(b"content-length: ")[2].split() or [b"0"])[0])
         status, body = answer(head.split()[1].decode(), await reader.readexactly(size))
         writer.write(b"HTTP/1.1 %d x\r\nContent-Length: %d\r\n\r\n" % (status, len(body)) + body)

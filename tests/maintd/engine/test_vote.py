@@ -1,5 +1,6 @@
-"""Without mastership nothing is ordered and nothing submitted."""
+"""Who has won the vote; and without mastership nothing is ordered and nothing submitted."""
 
+import asyncio
 from dataclasses import replace
 from unittest.mock import patch
 
@@ -7,10 +8,42 @@ import pytest
 
 from nodeagent.cluster.backend import Answer
 from nodeagent.errors import NotMaster, Unavailable
+from nodeagent.maintd.engine.conduct import count
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Intent
 from nodeagent.model.snapshot import Snapshot
 from tests.maintd.engine.voting import sick
+from tests.maintd.rig import Rig, fleet
+
+VOTES: list[tuple[str, int, bool, bool]] = [
+    # What each node says (- is silence), how many are offline, won, lost.
+    ("aaaa", 0, True, False),
+    ("aaab", 0, True, False),
+    ("aaa--", 0, True, False),
+    ("aa--", 0, False, False),
+    ("aa-b", 0, False, False),
+    ("aabb", 0, False, True),
+    ("abb", 0, False, True),
+    ("abb---", 0, False, False),
+    ("-", 0, False, False),
+    # An offline node is not asked, and what it says does not count.
+    ("aabb", 1, True, False),
+    ("aab-", 1, True, False),
+    ("aabb", 4, False, False),
+]
+
+
+def test_more_than_half_of_all_nodes_decide_who_is_the_master() -> None:
+    for said, offline, won, lost in VOTES:
+        rig = Rig(fleet(len(said)), me="a")
+        names = list(rig.cluster.nodes)
+        rig.agents.masters = dict(zip(names, said, strict=True))
+        rig.agents.says = {n: None for n, one in zip(names, said, strict=True) if one == "-"}
+        world = rig.cluster.snapshot()
+        looks = asyncio.run(rig.agents.look(world))
+        away = {n: replace(world.nodes[n], offline=True) for n in names[len(names) - offline :]}
+        vote = count(looks, replace(world, nodes={**world.nodes, **away}), "a")
+        assert (vote.won, vote.lost) == (won, lost), (said, offline, vote.words)
 
 
 def test_no_order_is_given_after_mastership_is_lost_among_them() -> None:

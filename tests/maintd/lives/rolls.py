@@ -171,7 +171,7 @@ class Rolls(Coordinator):
         """Unless a person has taken it from the roll meanwhile."""
         roll = self.rig.ledger.roll
         for member in self._members():
-            done = member.phase is Phase.DONE and member.ran_at
+            done = member.phase is Phase.DONE
             if roll is not None and roll.terms.reboots and done:
                 assert self.rig.agents.boot(member.name) != member.boot, f"L3: {member}"
 

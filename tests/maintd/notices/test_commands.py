@@ -4,13 +4,46 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from nodeagent.model.ledger import Outcome, Result
+from nodeagent.maintd.notices.delivery import Delivered, Delivery, Retry
+from nodeagent.maintd.notices.owners import agent_is_free, delivery_of
+from nodeagent.model.action import Drain, RunCommand
+from nodeagent.model.ledger import Intent, Ledger, Outcome, Result
 from nodeagent.model.notice import Sink
+from nodeagent.model.purpose import OfOwners
+from nodeagent.model.snapshot import Observed
 from nodeagent.model.units import Seconds
 from nodeagent.protocol.messages import MOST_STDIN
 from tests.maintd.notices.sinks import Notifying
+from tests.maintd.world import seen, six
 
 SINK = Sink("ticket", "command", command="open-ticket", seconds=Seconds(45))
+ORDER = Intent("1", OfOwners(), "n6", RunCommand("n6", "tell-owners", "{}"))
+ENDS: list[tuple[Observed, Delivery | None]] = [
+    (seen(six()), None),
+    (seen(six(), results={"1": Outcome.RUNNING}), None),
+    (seen(six(), results={"1": Outcome.SUCCESS}), Delivered()),
+    (seen(six(), results={"1": Outcome.ERROR}), Retry("told so")),
+    (seen(six(), results={"1": Outcome.LOST}), Retry("its agent no longer knows it")),
+    (seen(six(), absent={"1": "busy"}), Retry("busy")),
+]
+
+
+def test_how_a_delivery_ends() -> None:
+    for observed, result in ENDS:
+        assert delivery_of(ORDER, observed) == result, observed
+
+
+def test_when_the_masters_agent_is_free() -> None:
+    """It runs one command at a time."""
+    another = replace(ORDER, node="n5", action=RunCommand("n5", "mend", "{}"))
+    for intents, observed, free in (
+        ((), seen(six()), True),
+        ((another, replace(ORDER, action=Drain("n6"))), seen(six()), True),
+        ((another, ORDER), seen(six()), False),
+        ((), seen(six(), doubts={"n6": "silent"}), False),
+        ((), seen(replace(six(), nodes={})), False),
+    ):
+        assert agent_is_free(Ledger(intents=intents), observed) is free, (intents, observed)
 
 
 def test_the_message_is_on_its_standard_input_once() -> None:

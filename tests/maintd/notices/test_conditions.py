@@ -11,11 +11,13 @@ from nodeagent.maintd.notices.conditions import conditions
 from nodeagent.maintd.notices.delivery import Delivered, Refused, Retry, Sent
 from nodeagent.maintd.notices.mailbox import QUIET
 from nodeagent.maintd.notices.render import rendered, values
+from nodeagent.model.fencing import Fencing, Stage
 from nodeagent.model.incident import UNKNOWN, Incident, Status
 from nodeagent.model.ledger import Decision, Ledger, Policy, Storm
 from nodeagent.model.notice import Mailbox, Message, Notice, Notices, Occasion, Severity, Sink
 from nodeagent.model.offer import Answer, Offer, Reply
 from nodeagent.model.queue import Entry, EntryStatus, Queue
+from nodeagent.model.reason import BudgetKind, Held, Kind, because
 from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.model.window import Machine, Mode, Schedule, Scheduled, Unavailability, Window
 from tests.maintd.notices.sinks import CALM, Notifying
@@ -121,7 +123,9 @@ def test_what_is_told_of_an_owner_that_declines() -> None:
     offer = Offer("o", "db", "uuid-n3", ("i1",), when, NOW, NOW, answer=said)
     (found,) = present(Ledger(offers=(offer,)))
     assert (found.node, found.text) == ("n3", "owner db declines maintenance of n3: busy")
-    assert present(Ledger(offers=(replace(offer, instances=()),))) == []
+    accepted = replace(offer, answer=replace(said, reply=Reply.ACCEPT))
+    for other in (replace(offer, instances=()), accepted, replace(offer, answer=None)):
+        assert present(Ledger(offers=(other,))) == [], other
 
 
 def test_what_is_told_of_a_storm_and_of_a_machine_that_was_not_repaired() -> None:
@@ -132,6 +136,64 @@ def test_what_is_told_of_a_storm_and_of_a_machine_that_was_not_repaired() -> Non
     (failed,) = present(Ledger(queue=Queue((entry,))))
     assert failed.occasion is Occasion.QUEUE_FAILED
     assert failed.text == "queue entry 1: 192.0.2.9 was not repaired: no power"
+
+
+def test_what_is_told_of_a_dead_node() -> None:
+    for fencing, told in (
+        (Fencing("uuid-n3", Stage.CUTS, NOW, NOW, "it is silent"), True),
+        (Fencing("uuid-n3", Stage.FENCED, NOW, NOW), False),
+        (Fencing("uuid-n3", Stage.CUTS, NOW, NOW, drill=True), False),
+        (Fencing("uuid-gone", Stage.CUTS, NOW, NOW), False),
+    ):
+        found = present(Ledger(fencing=(fencing,)))
+        text = "maintd fences n3: it is silent; see gnt-maint why n3"
+        of = Notice(Occasion.FENCING, "n3", "n3", NOW, text)
+        assert found == ([of] if told else []), fencing
+
+
+REASONS: list[tuple[Held, Occasion, str, str]] = [
+    (
+        Held(because(Kind.FAILED_BEFORE, "n3"), "n3"),
+        Occasion.NEEDS_YOU,
+        "failed-before n3",
+        "an earlier repair failed: check n3, then run gnt-maint done n3",
+    ),
+    (
+        Held(because(Kind.CANNOT_MOVE, "i1", why=because(BudgetKind.BUDGET_NEVER, "b")), "n3"),
+        Occasion.NEEDS_YOU,
+        "cannot-move i1",
+        "; gnt-maint why i1",
+    ),
+    (
+        Held(because(Kind.FAILED_BEFORE, "n1"), "n1", incident("n1", DISK).id),
+        Occasion.NEEDS_YOU,
+        f"failed-before n1 {incident('n1', DISK).id}",
+        "gnt-maint done n1 (because: disk broken)",
+    ),
+    (
+        Held(because(Kind.WRONG_TAG, "n3", tag="maintd:moves:x", fault="no number"), "n3"),
+        Occasion.SETTINGS_WRONG,
+        "wrong-tag n3 maintd:moves:x",
+        "maintd:moves:x",
+    ),
+    (
+        Held(because(Kind.FAILED_BEFORE, "n" * 600), "n3"),
+        Occasion.NEEDS_YOU,
+        f"failed-before {'n' * 600}",
+        f"{'n' * 460}…",
+    ),
+]
+
+
+def test_what_is_told_of_a_reason() -> None:
+    """A wrong tag that another one replaces is news, and so is another incident's reason."""
+    for held, occasion, subject, end in REASONS:
+        before = Ledger(incidents=(replace(incident("n1", DISK), node="uuid-gone"),))
+        found = conditions(Decision(before, held=(held,)), seen(six()), (), "", NOW)
+        (said,) = (notice for notice in found if notice.occasion is not Occasion.DETECTED)
+        assert (said.occasion, said.subject, said.node) == (occasion, subject, held.node)
+        assert said.text.endswith(end), held
+        assert len(said.text) <= 501, held
 
 
 def ops(message: Message | None = None, **more: Any) -> Notices:
@@ -171,6 +233,24 @@ def test_a_mailbox_is_bounded_and_counts_what_it_does_not_show() -> None:
     assert (box.message.lost, box.message.total, box.waiting) == (80, 120, ())
     _, text = rendered(SINK, values(box.message, SINK, "c"))
     assert "80 earlier events could not be delivered" in text
+
+
+def test_a_message_is_made_after_the_interval_and_tried_after_its_pause() -> None:
+    hourly = replace(SINK, interval=Ms(3_600_000))
+    for since, made in ((0, False), (3_599_999, False), (3_600_000, True)):
+        before = ops(made=Ms(NOW - since))
+        (box,) = mailbox.gather(before, [hourly], [told()], NOW).boxes
+        assert (box.message is not None) is made, since
+        assert len(box.waiting) == (not made), since
+    for after, intent, tried in ((NOW + 1, "", False), (NOW, "", True), (NOW, "order", False)):
+        message = Message("m", NOW, (told(),), {"needs-you": 1}, after=Ms(after), intent=intent)
+        assert (mailbox.due(Mailbox("ops", message), NOW) is not None) is tried, (after, intent)
+
+
+def test_conditions_are_bounded() -> None:
+    many = [told(str(number)) for number in range(mailbox.MOST + 2)]
+    half = mailbox.gather(Notices(), [SINK], many[:2], Ms(NOW))
+    assert len(mailbox.gather(half, [SINK], many, Ms(NOW + 1)).conditions) == mailbox.MOST
 
 
 def test_a_sink_gets_what_it_asks_for() -> None:

@@ -105,6 +105,11 @@ def test_without_an_alertmanager_it_is_unknown() -> None:
     assert one.answer().unknown.startswith("am1: ")
 
 
+def test_a_bug_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Alertmanager, "firing", lambda *_: 1 // 0)
+    assert Desk(1).answer() == unknown("am1: a bug: ZeroDivisionError")
+
+
 def test_an_old_answer_is_doubted() -> None:
     with serving(lambda *_: (200, body())) as port:
         one = Desk(port)
@@ -140,6 +145,7 @@ def test_nobody_is_asked_without_a_roll_that_waits_and_not_again_before_it_is_du
         one.seconds += EVERY - 1
         one.firing.ask(CRITICAL)
         assert one.works == []
+        assert one.firing.alerts(CRITICAL) == known("Full")
         one.seconds += 1
         one.firing.ask(CRITICAL)
         assert len(one.works) == 1

@@ -76,6 +76,9 @@ def test_all_kinds_are_read() -> None:
         ({**MAIL, "url": "https://x/"}, "notify[0].url is not a known setting"),
         ({**COMMAND, "body": "{}"}, "notify[0].body is not a known setting"),
         ({**COMMAND, "interval": "0s"}, "notify[0].interval is '0s'"),
+        ({**COMMAND, "give-up": "59s"}, "notify[0].give-up is '59s'"),
+        ({**COMMAND, "give-up": "31d"}, "notify[0].give-up is '31d'"),
+        ({**HOOK, "seconds": 301}, "notify[0].seconds is 301"),
     ],
 )
 def test_a_table_that_is_wrong_is_refused_with_its_place(table: dict[str, Any], why: str) -> None:
@@ -87,6 +90,7 @@ def test_a_table_that_is_wrong_is_refused_with_its_place(table: dict[str, Any], 
 def test_there_is_a_limit() -> None:
     with pytest.raises(ConfigError, match="there are 21 tables, and may be 20"):
         parse({"notify": [{**HOOK, "name": f"n{n}"} for n in range(21)]})
+    assert len(parse({"notify": [{**HOOK, "name": f"n{n}"} for n in range(20)]}).targets) == 20
 
 
 def test_guide_and_manual_tell_every_key_and_event() -> None:

@@ -5,16 +5,20 @@ import hmac
 import logging
 import re
 import socket
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from nodeagent.maintd.notices.outbox import Outbox
+from nodeagent.maintd.notices.owners import OwnerLetter
 from nodeagent.maintd.notices.sinks.http import Endpoint
 from tests.maintd.answering import serving, speaking
 from tests.maintd.notices.sinks import Notifying, Receiver, hook
 from tests.maintd.rig import QUICK
+from tests.maintd.world import NOW
 from tests.ports import free_port
 
 
@@ -147,3 +151,11 @@ def test_slack_and_pagerduty_get_their_own_json(tmp_path: Path) -> None:
     assert paged["payload"]["severity"] == "warning"
     assert paged["payload"]["source"] == "cluster.example"
     assert "Authorization" not in pager.heads[0]
+
+
+def test_one_message_is_tried_at_a_time_and_none_to_a_sink_that_is_gone() -> None:
+    works = list[Callable[[], None]]()
+    outbox = Outbox([hook(free_port())[1]], lambda: NOW, works.append)
+    for sink in ("ops", "ops", "gone"):
+        outbox.tell({sink: [OwnerLetter("1", 0, "{}")]})
+    assert len(works) == 1

@@ -5,18 +5,23 @@ from dataclasses import replace
 
 import pytest
 
-from nodeagent.model.ledger import Policy
+from nodeagent.maintd.owners.absences import absences
+from nodeagent.maintd.owners.offer_json import Book, offer_json
+from nodeagent.model.incident import Incident, Status
+from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.offer import Announcing, Offer, Reply, Work
 from nodeagent.model.reason import Kind
-from nodeagent.model.roll import Phase
-from nodeagent.model.units import Ms, Seconds
-from nodeagent.model.window import Consent, Weight
+from nodeagent.model.roll import Phase, Roll, RollNode
+from nodeagent.model.stage import OBSERVE
+from nodeagent.model.units import Ms, Nanoseconds, Seconds
+from nodeagent.model.window import Consent, Unavailability, Weight
 from nodeagent.model.wish import AnswerOffers
+from tests.maintd.decided import POLICY
 from tests.maintd.owners.owned import instance
 from tests.maintd.rig import QUICK, Rig, fleet
 from tests.maintd.rolls.rolling import TERMS, go_on, phases, start
 from tests.maintd.rounds import ticks
-from tests.maintd.world import EVACUATE
+from tests.maintd.world import EVACUATE, FAILOVER, NOW, REPAIR, incident, six
 
 HOUR = Ms(3_600_000)
 INSTANCES = [
@@ -80,6 +85,15 @@ def test_owners_hear_of_a_roll_when_it_is_asked_for_and_to_its_end() -> None:
     ]
 
 
+def test_a_node_in_a_roll_is_expected_to_leave_in_its_turn() -> None:
+    roll = Roll(1, "ada", NOW, TERMS, (RollNode("uuid-n3", "n3"), RollNode("uuid-n5", "n5")))
+    book = Book(Ledger(roll=roll), six(), POLICY, NOW)
+    when = Unavailability(Nanoseconds(NOW * 10**6))
+    asked = Offer("o", "db", "uuid-n5", ("i1",), when, NOW, NOW, work=Work.ROLL)
+    assert offer_json(asked, book)["expected_at"] == (NOW + TERMS.return_within) / 1000
+    assert offer_json(replace(asked, work=Work.WINDOW), book)["expected_at"] == NOW / 1000
+
+
 @pytest.mark.parametrize(
     ("reply", "earliest", "begins"),
     [
@@ -117,6 +131,28 @@ def test_a_veto_outlives_a_step_of_the_clock(step: int) -> None:
 
 
 # Incidents.
+
+
+OBSERVING = replace(POLICY, stage=OBSERVE, owners_notice=HOUR)
+ACTING = replace(POLICY, owners_notice=HOUR)
+FORESEEN: list[tuple[Incident, Policy, tuple[bool, Ms] | None]] = [
+    (incident("n1", EVACUATE), ACTING, (False, Ms(NOW + HOUR))),
+    (incident("n1", EVACUATE, Status.PENDING), ACTING, (True, Ms(NOW + HOUR))),
+    (incident("n1", FAILOVER), ACTING, (False, NOW)),
+    (incident("n1", REPAIR), ACTING, None),
+    (incident("n1", EVACUATE, Status.COMPLETED), ACTING, None),
+    (replace(incident("n1", EVACUATE), node="uuid-gone"), ACTING, None),
+    # At other stages only what has begun.
+    (incident("n1", EVACUATE), OBSERVING, None),
+    (incident("n1", EVACUATE, Status.PENDING), OBSERVING, (True, Ms(NOW + HOUR))),
+]
+
+
+def test_which_incidents_are_absences() -> None:
+    for one, policy, expected in FORESEEN:
+        found = absences(Ledger(incidents=(one,)), six(), policy)
+        assert [(a.begun, a.not_before) for a in found] == ([expected] if expected else []), one
+        assert [a.asks for a in found] == [not a.begun for a in found], one
 
 
 def left(one: Rig, name: str = "n3") -> bool:

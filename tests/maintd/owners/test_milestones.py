@@ -62,3 +62,13 @@ def test_the_window_that_goes_on_at_another_time_has_not_finished() -> None:
     assert told(one, soon, moved) == [("started", 1)]
     assert one.down() == ""
     assert told(one, soon, moved) == [("started", 1)]
+
+
+def test_an_owner_that_is_asked_about_another_time_hears_of_no_end() -> None:
+    one = Asking()
+    soon, moved = one.window("n3", ahead=DAY), one.window("n3", ahead=2 * DAY)
+    one.post(soon)
+    one.post(moved)
+    assert told(one, soon, moved) == []
+    one.post()
+    assert told(one, soon, moved) == [("canceled", 1)]

@@ -7,8 +7,9 @@ from typing import Any
 from nodeagent.maintd.notices import owners as notify
 from nodeagent.maintd.notices.owners import fitting
 from nodeagent.model.action import RunCommand
-from nodeagent.model.ledger import Ledger, Outcome, Result
+from nodeagent.model.ledger import Intent, Ledger, Outcome, Result
 from nodeagent.model.offer import Announcing
+from nodeagent.model.purpose import OfOwners
 from nodeagent.model.reason import Kind
 from nodeagent.model.units import Nanoseconds, Seconds
 from nodeagent.model.window import Machine, Schedule, Unavailability, Window
@@ -19,6 +20,7 @@ from tests.maintd.decided import details
 from tests.maintd.owners.owned import instance
 from tests.maintd.rig import QUICK, Rig, fleet
 from tests.maintd.rounds import ticks
+from tests.maintd.world import NOW, seen, six
 
 TELLS = replace(QUICK, announcing=Announcing("tell-owners", Seconds(45)))
 
@@ -51,20 +53,44 @@ def test_all_open_offers_are_on_its_standard_input_once() -> None:
     assert one.ledger.intents == ()
 
 
-def test_an_order_brings_no_more_than_an_agent_takes() -> None:
-    def question(owner: str, instances: int) -> dict[str, Any]:
-        names = [f"instance-{n}.example.org" for n in range(instances)]
-        return {"id": owner, "owner": owner, "instances": names}
+def question(owner: str, instances: int, about: int = 0) -> dict[str, Any]:
+    names = [f"instance-{n}.example.org" for n in range(instances)]
+    asked = {"id": owner, "owner": owner, "instances": names}
+    return asked | ({"answer": {"about": names[:about]}} if about else {})
 
+
+def length(questions: list[dict[str, Any]]) -> int:
+    return len(canonical({"offers": questions}))
+
+
+def test_an_order_that_has_ended_is_forgotten_alone() -> None:
+    order = Intent("1", OfOwners(), "n6", RunCommand("n6", "tell-owners", "{}"))
+    other = replace(order, id="2")
+    for outcome, kept in ((Outcome.SUCCESS, (other,)), (Outcome.RUNNING, (order, other))):
+        observed = seen(six(), results={"1": outcome, "2": Outcome.RUNNING})
+        assert notify.remember(Ledger(intents=(order, other)), observed, NOW).intents == kept
+
+
+def test_an_order_brings_no_more_than_an_agent_takes() -> None:
     few = [question(f"o{n}", 20) for n in range(40)]
-    told = fitting(few)
-    assert told == few[: len(told)]
-    assert len(canonical({"offers": told})) <= MOST_STDIN < len(canonical({"offers": few}))
-    assert len(canonical({"offers": few[: len(told) + 1]})) > MOST_STDIN
-    (one,) = fitting([question("db", 3000), *few])
-    assert len(canonical({"offers": [one]})) <= MOST_STDIN
-    assert len(one["instances"]) + one["more"] == 3000
-    assert len(one["instances"]) > 500
+    six = length(few[:6])
+    for limit in (MOST_STDIN, *range(six - 3, six + 4)):
+        told = fitting(few, limit)
+        assert told == few[: len(told)]
+        assert length(told) <= limit <= length(few[: len(told) + 1])
+
+
+def test_of_an_offer_that_is_too_long_the_end_is_left_out() -> None:
+    """First what its earlier answer was about, then instances, no more than need be."""
+    for instances, about, least in ((3000, 0, 500), (3000, 3000, 500), (400, 400, 400)):
+        (one,) = fitting([question("db", instances, about), question("web", 1)])
+        assert length([one]) <= MOST_STDIN
+        assert len(one["instances"]) + one["more"] == instances
+        assert one.get("answer", {"about": []}) == {"about": []}
+        assert len(one["instances"]) >= least
+        name = canonical(one["instances"][-1])
+        whole = one["instances"] == question("db", instances)["instances"]
+        assert whole or length([one]) + 2 * len(name) > MOST_STDIN
 
 
 def test_what_fails_is_tried_again_a_few_times_and_says_why() -> None:

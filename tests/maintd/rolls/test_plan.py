@@ -334,11 +334,6 @@ STEPS: dict[str, tuple[Ledger, Observed, Phase]] = {
         found(),
         Phase.WAITING,
     ),
-    "it returns without having run": (
-        beside(roll(replace(RETURNS, ran_at=Ms(0)), N4), outages=BACK),
-        found(AWAY, doubts={"n3": "silent"}),
-        Phase.RETURNING,
-    ),
     "back": (roll(RETURNS, N4), found(), Phase.DONE),
     "on its way back": (
         beside(roll(RETURNS, N4), outages=BACK),
