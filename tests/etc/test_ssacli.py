@@ -110,6 +110,10 @@ FAULTS = {
     ),
     "a failed controller": controller(Controller_Status="Failed"),
     "a cache that is off for ever": controller(Cache_Status="Permanently Disabled"),
+    # Of a P440ar whose battery has failed; it is never full.
+    "a battery charges for ever": controller(
+        Cache_Status="Permanently Disabled", Battery="Recharging"
+    ),
     "no battery": controller(Battery="Not Present"),
 }
 
