@@ -94,6 +94,9 @@ SINGLE = {
     "LVM cannot ask the kernel": volume(
         "a", "partial", **NOBODYS | INACTIVE | {"lv_active": "unknown"}
     ),
+    "the spare metadata of thin pools": volume(
+        "[lvol0_pmspare]", "partial", lv_role="private,pool,spare", **NOBODYS | INACTIVE
+    ),
     "error": volume("a", "error", **OPEN),
 }
 LAYOUTS = [  # how many images are lost, and how many left
