@@ -183,6 +183,9 @@ def test_a_volume_of_unknown_state_hides_no_other_volume(shipped: Shipped) -> No
     assert ran.faults == [{"disk": "instance1/1", "fault": "Failed"}]
     why = "drbdsetup: instance1/0 has a state of unknown name: 'Melting'"
     assert ran.diagnosis["details"]["not_asked"] == [why]
+    del answer["devices"][0]["disk-state"]
+    ran = nine(shipped, [answer])
+    assert (ran.need, len(ran.diagnosis["details"]["not_asked"])) == ("evacuate", 1)
 
 
 @pytest.mark.parametrize("word", [True, "no", "", None, 0, False])

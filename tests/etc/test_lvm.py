@@ -61,6 +61,8 @@ def test_the_health_of_a_volume(shipped: Shipped) -> None:
 INSTANCE = {"lv_tags": "originstname+web1", "lv_device_open": ""}
 NOBODYS = {"lv_tags": "", "lv_device_open": ""}
 OPEN = {"lv_tags": "", "lv_device_open": "open"}
+# LVM does not activate a volume without some of its disks, and says this of it, whatever it is.
+INACTIVE = {"lv_active": "", "lv_device_open": "unknown"}
 
 
 def volume(name: str, health: str, **more: str) -> dict[str, str]:
@@ -87,6 +89,14 @@ SINGLE = {
     "an instance's": volume("a", "partial", **INSTANCE),
     "open": volume("a", "partial", **OPEN),
     "nobody's": volume("a", "partial", **NOBODYS),
+    "an instance's, which cannot start": volume("a", "partial", **INSTANCE | INACTIVE),
+    "nobody's, and inactive since a start": volume("a", "partial", **NOBODYS | INACTIVE),
+    "LVM cannot ask the kernel": volume(
+        "a", "partial", **NOBODYS | INACTIVE | {"lv_active": "unknown"}
+    ),
+    "the spare metadata of thin pools": volume(
+        "[lvol0_pmspare]", "partial", lv_role="private,pool,spare", **NOBODYS | INACTIVE
+    ),
     "error": volume("a", "error", **OPEN),
 }
 LAYOUTS = [  # how many images are lost, and how many left

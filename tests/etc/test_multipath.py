@@ -160,6 +160,7 @@ DOUBTS = {
     "a path without a state": [
         DS8K[0] | {"path_groups": [{"paths": [{"dev": "sde", "dm_st": "active"}]}]}
     ],
+    "no groups of paths": [DS8K[0] | {"path_groups": None}],
 }
 
 

@@ -280,6 +280,10 @@ DOUBTS: dict[str, tuple[int, dict[str, Any] | str]] = {
     "a threshold of ones": (0, NVME | LIMIT),
     "warnings of ones": (8, NVME | log(critical_warning=255, **WHOLE)),
     "a warning of a newer standard": (8, NVME | log(critical_warning=64, **WHOLE)),
+    "warnings of two bytes": (8, NVME | log(critical_warning=0xFFFF, **WHOLE)),
+    # As on a Synology with a WD Red SA500 (AnalogJ/scrutiny, "smart_support_bool").
+    "one word for all of SMART": (0, SATA | {"smart_support": True}),
+    "a health that is no word": (0, SATA | {"smart_status": {"passed": ""}}),
 }
 
 
@@ -290,6 +294,10 @@ def test_a_disk_that_cannot_be_asked_is_not_ok(shipped: Shipped) -> None:
         for name, given in DOUBTS.items()
     )
     hold(shipped, "smart-doubt", rows)
+    failing = ("/dev/sdc", "scsi", 8, SATA | FAILED)
+    for name, given in DOUBTS.items():
+        ran = ask(shipped.anew(), ("/dev/sda", "scsi", *given), failing)
+        assert (ran.need, len(ran.diagnosis["details"]["not_asked"])) == ("evacuate", 1), name
 
 
 REFUSED = {

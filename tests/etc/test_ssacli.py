@@ -110,6 +110,10 @@ FAULTS = {
     ),
     "a failed controller": controller(Controller_Status="Failed"),
     "a cache that is off for ever": controller(Cache_Status="Permanently Disabled"),
+    # Of a P440ar whose battery has failed; it is never full.
+    "a battery charges for ever": controller(
+        Cache_Status="Permanently Disabled", Battery="Recharging"
+    ),
     "no battery": controller(Battery="Not Present"),
 }
 
@@ -158,6 +162,24 @@ def test_doubt_is_never_ok(shipped: Shipped) -> None:
         beside = ask(shipped.anew(), f"{text}\n{P420I}")
         assert len(beside.faults) == 2, name
         assert len(beside.diagnosis["details"]["not_asked"]) == 1, name
+
+
+STATELESS = {
+    "an array": ("      Logical Drive: 1\n", "         Status: OK\n"),
+    "a disk": ("physicaldrive 1I:1:1\n", "         Status: OK\n"),
+    "the controller": ("   Slot: 0\n", "   Controller Status: OK\n"),
+}
+
+
+def test_what_tells_no_state_hides_no_lost_array(shipped: Shipped) -> None:
+    failed = within(P440AR, "Logical Drive: 2", Status="Failed", Disk_Name="/dev/sdb")
+    for name, (header, line) in STATELESS.items():
+        before, mark, after = failed.partition(header)
+        first, state, rest = after.partition(line)
+        assert state, name
+        ran = ask(shipped.anew(), before + mark + first + rest, {"sys/block/dm-3/slaves/sdb": ""})
+        assert ([one["fault"] for one in ran.faults], ran.need) == (["lost"], "evacuate"), name
+        assert len(ran.diagnosis["details"]["not_asked"]) == 1, name
 
 
 @pytest.mark.parametrize("text", ["", "Error: Another instance of SSA is running! Stop it first."])

@@ -215,6 +215,22 @@ def test_an_array_of_unknown_use_evacuates_no_node(shipped: Shipped) -> None:
     assert len(ran.diagnosis["details"]["not_asked"]) == 1
 
 
+ODD: dict[str, Data] = {
+    "an array without a level": OFFLINE
+    | {"VD LIST": [{"DG/VD": "1/1"}, *OFFLINE["VD LIST"]], "Virtual Drives": 2},
+    "an array that is not listed": OFFLINE | {"Virtual Drives": 2},
+    "disks without a make": OFFLINE | {"PD LIST": [{"EID:Slt": "8:0"}], "Physical Drives": 1},
+    "a battery without a state": OFFLINE | {"BBU_Info": [{"Model": "iBBU"}]},
+}
+
+
+def test_what_has_an_unknown_form_hides_no_lost_array(shipped: Shipped) -> None:
+    for name, data in ODD.items():
+        ran = ask(shipped.anew(), data, array=SDA, files={DM3: ""})
+        assert ([one["fault"] for one in ran.faults], ran.need) == (["lost"], "evacuate"), name
+        assert len(ran.diagnosis["details"]["not_asked"]) == 1, name
+
+
 FAILURE = {"Status": "Failure", "Description": "Controller 0 not found"}
 # storcli itself says it so of a configuration that lacks disks (Naudit/pystorcli2, test03).
 FOREIGN = {"Ctrl": 0, "Status": "Failed", "ErrMsg": "Incomplete foreign configuration"}
