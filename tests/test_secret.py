@@ -14,7 +14,7 @@ from nodeagent.maintd.engine.settings import parse
 from nodeagent.maintd.http.listen import public_tls
 from nodeagent.maintd.http.users import Users
 from nodeagent.secret import read_password, read_private, read_private_text, read_token
-from nodeagent.web.tls import make_certificate
+from nodeagent.web import selfsigned
 from tests import needs
 from tests.agent.place import safe_folder
 from tests.attacks.folder import NOBODY
@@ -121,7 +121,7 @@ def test_users_of_a_file_that_is_too_open_are_let_in_no_more(
 
 
 def test_check_config_finds_it(file: Path) -> None:
-    file.write_bytes(make_certificate())
+    file.write_bytes(selfsigned.make())
     file.chmod(0o666)
     with safe_folder() as folder:
         config = folder / "maintd.toml"

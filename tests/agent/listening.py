@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from threading import Thread
 from typing import Any
 
-from nodeagent.web.tls import make_certificate, server_tls
+from nodeagent.web import selfsigned
+from nodeagent.web.tls import server_tls
 
 HERE = "127.0.0.1"
 
@@ -38,7 +39,7 @@ def listener(serve: Serve | None = None, address: str = HERE) -> Iterator[int]:
 
 
 def talk_tls(connection: socket.socket) -> None:
-    with server_tls(make_certificate()).wrap_socket(connection, server_side=True) as tls:
+    with server_tls(selfsigned.make()).wrap_socket(connection, server_side=True) as tls:
         tls.recv(1)
 
 

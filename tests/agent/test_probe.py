@@ -19,14 +19,15 @@ from nodeagent.maintd.fencing.judgement import TESTIMONY_LASTS
 from nodeagent.model.evidence import Contact, Mirror
 from nodeagent.model.units import Ms
 from nodeagent.protocol.bounds import MIRRORS
-from nodeagent.web.tls import make_certificate, server_tls, untrusting_tls
+from nodeagent.web import selfsigned
+from nodeagent.web.tls import server_tls, untrusting_tls
 from tests.agent.listening import DEVICES, HERE, Serve, listener, mond, report, talk_tls
 from tests.ports import free_port
 
 
 def want_a_certificate(connection: socket.socket) -> None:
     """As Ganeti's noded, which talks to nobody without a certificate."""
-    context = server_tls(make_certificate())
+    context = server_tls(selfsigned.make())
     context.verify_mode = ssl.CERT_REQUIRED
     with context.wrap_socket(connection, server_side=True) as tls:
         tls.recv(1)

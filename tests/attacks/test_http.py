@@ -16,10 +16,11 @@ from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 
+from nodeagent.web import selfsigned
 from nodeagent.web.exchange import Answer, Request, Response
 from nodeagent.web.refusal import Limits
 from nodeagent.web.server import Clear, Server
-from nodeagent.web.tls import make_certificate, server_tls, untrusting_tls
+from nodeagent.web.tls import server_tls, untrusting_tls
 from tests.patience import PATIENCE, dawdle, until
 from tests.web.live import Agent, agent, read_all
 
@@ -138,7 +139,7 @@ def test_h01_a_reader_that_takes_nothing_is_cut_off() -> None:
 
 @pytest.mark.parametrize("secure", [False, True], ids=["plain", "tls"])
 def test_a_large_answer_arrives_whole(secure: bool) -> None:
-    tls = server_tls(make_certificate()) if secure else None
+    tls = server_tls(selfsigned.make()) if secure else None
     for size in (16 * 1024, 16 * 1024 + 1, 96 * 1024, 5_000_001):
         body = os.urandom(size)
         with serving(Limits(), tls) as (server, port), ExitStack() as stack:
@@ -196,7 +197,7 @@ def test_a_peer_that_asks_for_more_than_can_be_answered_makes_room_for_others() 
 
 
 def test_h02_handshakes_are_counted_from_the_first_moment() -> None:
-    with serving(Limits(connections=10), tls=server_tls(make_certificate())) as (server, port):
+    with serving(Limits(connections=10), tls=server_tls(selfsigned.make())) as (server, port):
         with ExitStack() as stack:
             for _ in range(50):
                 stack.enter_context(connected(port))
@@ -481,7 +482,7 @@ def _get_only(request: Request, url: str) -> Response | None:
 
 @pytest.fixture(scope="module")
 def tls() -> ssl.SSLContext:
-    return server_tls(make_certificate())
+    return server_tls(selfsigned.make())
 
 
 @pytest.mark.parametrize(("raw", "start"), BOTH.values(), ids=BOTH.keys())

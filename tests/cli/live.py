@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 
 from nodeagent.maintd.engine.daemon import Maintd
 from nodeagent.maintd.http.routes import Api
+from nodeagent.web import selfsigned
 from nodeagent.web.server import Server
-from nodeagent.web.tls import make_certificate, server_tls
+from nodeagent.web.tls import server_tls
 from tests.maintd.rig import Rig
 
 T = TypeVar("T")
@@ -75,7 +76,7 @@ class Live:
 
     def over_tls(self) -> tuple[str, str]:
         """Serve over TLS as well: the URL, and the file with the certificate."""
-        pem = make_certificate()
+        pem = selfsigned.make()
         file = self.folder / "cert.pem"
         file.write_bytes(pem[pem.index(b"-----BEGIN CERTIFICATE-----") :])
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from nodeagent.web.tls import make_certificate
+from nodeagent.web import selfsigned
 from tests.cli.fixtures import secret
 from tests.cli.live import Live
 from tests.cli.run import Done, gnt_maint
@@ -24,7 +24,7 @@ def remote(busy: Live, tmp_path: Path) -> Any:
 
 def test_a_certificate_that_is_not_the_one_expected(remote: Any, tmp_path: Path) -> None:
     other = tmp_path / "other.pem"
-    other.write_bytes(make_certificate())
+    other.write_bytes(selfsigned.make())
     for ca in ("", str(other)):
         said = remote("incidents", ca=ca).refused(69)
         assert "its certificate is not trusted" in said

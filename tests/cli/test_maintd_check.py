@@ -10,12 +10,12 @@ from click.testing import CliRunner
 from nodeagent.cli import maintd_check
 from nodeagent.cli.maintd import cli
 from nodeagent.power import settings as power
-from nodeagent.web.tls import make_certificate
+from nodeagent.web import selfsigned
 from tests import needs
 from tests.agent.place import safe_folder
 
 pytestmark = needs.mark("root")  # only root can try it as another user
-PEM = make_certificate()
+PEM = selfsigned.make()
 URL = "https://192.0.2.1/"
 DROP_IN = "maintd.conf.d/10.toml"
 _HOOK = '[[notify]]\nname = "ops"\nkind = "webhook"\n'

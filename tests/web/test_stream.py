@@ -6,9 +6,10 @@ import socket
 
 import pytest
 
+from nodeagent.web import selfsigned
 from nodeagent.web.exchange import Request, Response
 from nodeagent.web.server import Server
-from nodeagent.web.tls import make_certificate, server_tls, untrusting_tls
+from nodeagent.web.tls import server_tls, untrusting_tls
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
@@ -32,7 +33,7 @@ def test_nothing_of_a_connection_is_left(tls: bool, slow: bool) -> None:
 
     async def some() -> int:
         server = Server(later if slow else lambda _: Response.text("ok\n"))
-        context = server_tls(make_certificate()) if tls else None
+        context = server_tls(selfsigned.make()) if tls else None
         port = await server.start("127.0.0.1", 0, context)
 
         async def one() -> None:

@@ -4,7 +4,9 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 
+from jinja2 import Template
 from markupsafe import Markup
 
 from nodeagent.cli.maint.console.files import read, save
@@ -44,7 +46,7 @@ def draw(
 
     `links` has the pages of the clusters' own maintds by name, `at` and `known` are unix seconds.
     """
-    environment, policy = templates()
+    template, policy = _page()
     rows = [_row(cluster, links.get(cluster["name"], ""), at, known) for cluster in clusters]
     counts = Counter(cluster["state"] for cluster in clusters)
     words = {
@@ -56,7 +58,14 @@ def draw(
         "at": at,
         "lasts": _LASTS,
     }
-    return environment.get_template("clusters.html").render(words)
+    return template.render(words)
+
+
+@cache
+def _page() -> tuple[Template, str]:
+    """Return the page's template, and its Content-Security-Policy."""
+    environment, policy = templates()
+    return environment.get_template("clusters.html"), policy
 
 
 def _row(cluster: Json, link: str, at: float, known: Mapping[str, int]) -> Json:

@@ -15,10 +15,11 @@ from nodeagent.maintd.engine.measure import Measuring
 from nodeagent.model.balance import Question
 from nodeagent.model.snapshot import Instance, Node, Snapshot
 from nodeagent.model.units import Ms
+from nodeagent.web import selfsigned
 from nodeagent.web.exchange import Request, Response
 from nodeagent.web.refusal import Limits
 from nodeagent.web.server import Server
-from nodeagent.web.tls import fingerprint, make_certificate, server_tls
+from nodeagent.web.tls import fingerprint, server_tls
 
 NODES = {f"n{i}": Node(f"n{i}", f"u{i}", f"127.0.0.{i}", "g") for i in (2, 3)}
 SEEN = Snapshot(
@@ -81,7 +82,7 @@ def warm(measuring: Measuring) -> None:
 
 
 def test_our_agents_are_believed_where_their_reports_were_sealed() -> None:
-    certificate = make_certificate()
+    certificate = selfsigned.make()
     data = {"cpu-avg-load": CPU, "kvm-inst-rss": {"a": 2**17, "b": 2**18}}
     with serving(data, certificate) as port:
         sealed = dict.fromkeys(NODES, fingerprint(certificate))

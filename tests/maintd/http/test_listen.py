@@ -13,12 +13,13 @@ from nodeagent.cli import maintd_run as command
 from nodeagent.errors import ConfigError, Unavailable
 from nodeagent.maintd.engine.settings import HttpSettings, MaintdSettings, Settings
 from nodeagent.maintd.http.listen import listening
+from nodeagent.web import selfsigned
 from nodeagent.web.client import fetch
-from nodeagent.web.tls import fingerprint, make_certificate, untrusting_tls
+from nodeagent.web.tls import fingerprint, untrusting_tls
 from tests.maintd.rig import Rig, fleet
 from tests.maintd.served import Served
 
-PEM = make_certificate()
+PEM = selfsigned.make()
 
 
 def served(folder: Path) -> Served:

@@ -2,7 +2,6 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
 
@@ -15,23 +14,8 @@ from nodeagent.maintd.http.status import event_json
 from nodeagent.model.event import happened
 from nodeagent.model.units import Ms
 from nodeagent.web.exchange import Request
-from tests import needs
-from tests.maintd.http.page.browser import Browser
-from tests.maintd.http.page.rigs import (
-    Balanced,
-    at_a_port,
-    ended,
-    fits,
-    healthy,
-    large,
-    page,
-    planned,
-    queued,
-    served,
-)
+from tests.maintd.http.page.rigs import Balanced, ended, large, page, planned, queued, served
 from tests.maintd.rig import Rig
-from tests.maintd.served import Served
-from tests.maintd.world import need
 
 CSS = Path(attention.__file__).parent / "templates" / "status.css"
 
@@ -155,126 +139,3 @@ def test_text_stands_out_as_wcag_wants_it() -> None:
         low = {pair: contrast(*map(scheme.get, pair)) for pair in pairs}  # type: ignore[arg-type]
         assert not {pair: ratio for pair, ratio in low.items() if ratio < 4.5}
     assert "opacity" not in CSS.read_text(), "it would lower the contrast"
-
-
-# In a browser.
-
-
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where the page is on which n4 waits for a person."""
-    rig = ended()
-    rig.agents.says["n4"] = need("evacuate", details="since 2026-11-18T11:00:00Z")
-    one = Served(rig, tmp_path_factory.mktemp("ended"))
-    one.tick(times=30)
-    with at_a_port(one) as there:
-        yield there
-
-
-@needs.mark("chromium")
-def test_the_page_renews_itself_and_leaves_open_what_is_open(tab: Browser, url: str) -> None:
-    tab.said.clear()
-    tab.open(url)
-    tab.run("document.querySelectorAll('details').forEach(d => d.open = true)")
-    opened = tab.run("document.querySelectorAll('details[open]').length")
-    assert opened > 3
-    tab.run("document.querySelector('[id^=timeline-] summary').focus()")
-    focused = tab.run("document.activeElement.parentElement.id")
-    tab.run("document.querySelector('h1').dataset.old = 'yes'")
-    tab.renew()
-    assert tab.run("document.querySelector('h1').dataset.old") is None, "it is a new one"
-    assert tab.run("document.querySelectorAll('details[open]').length") == opened
-    assert tab.run("document.activeElement.parentElement.id") == focused
-    assert "+0100" in tab.run("document.querySelector('main').innerText")
-    tab.run("document.querySelector('header a').click()")
-    tab.wait_for_load()
-    assert tab.run("location.search") == "?refresh=off"
-    assert tab.run("document.querySelectorAll('details[open]').length") == opened
-    tab.run("document.querySelector('h1').dataset.old = 'yes'")
-    tab.renew()
-    assert tab.run("document.querySelector('h1').dataset.old") == "yes"
-    assert tab.said == []
-
-
-@needs.mark("chromium")
-def test_times_are_the_reader_s_own_and_those_in_reports_and_commands_stay(
-    tab: Browser, url: str
-) -> None:
-    tab.open(url)
-    assert tab.run("document.querySelector('#node-n5 time').textContent") == (
-        "2026-11-18 12:07:00 +0100"
-    )
-    assert tab.run("document.querySelector('#node-n5 time').title") == "2026-11-18 11:07:00 UTC"
-    assert "since 2026-11-18 12:00:00 +0100" in tab.run(
-        "document.querySelector('#node-n4').innerText"
-    )
-    assert "2026-11-18T11:00:00Z" in tab.run(
-        "[...document.querySelectorAll('pre')].map(p => p.textContent).join()"
-    )
-    tab.call("Emulation.setScriptExecutionDisabled", value=True)
-    tab.open(f"{url}?refresh=off")
-    tab.call("Emulation.setScriptExecutionDisabled", value=False)
-    assert tab.run("document.querySelector('#node-n5 time').textContent") == (
-        "2026-11-18 11:07:00 UTC"
-    )
-
-
-@needs.mark("chromium")
-def test_a_command_is_copied_by_its_button(tab: Browser, url: str) -> None:
-    tab.open(url)
-    tab.run("navigator.clipboard.writeText = async (text) => { window.copied = text }")
-    for _ in range(2):
-        tab.renew()
-        assert tab.run("document.querySelectorAll('#node-n5 button').length") == 1
-    tab.run("document.querySelector('#node-n5 button').click()")
-    assert tab.run("window.copied") == "gnt-maint done n5"
-    assert tab.run("document.querySelector('#node-n5 button').textContent") == "copied"
-    label = "document.querySelector('#node-n5 button').getAttribute('aria-label')"
-    assert tab.run(label) == "copy gnt-maint done n5"
-
-
-@needs.mark("chromium")
-def test_nothing_is_taken_from_under_who_types_or_selects(tab: Browser, url: str) -> None:
-    told = "document.getElementById('stale').textContent"
-    tab.open(url)
-    tab.run("document.querySelector('h1').dataset.old = 'yes'")
-    for begin, end in (
-        ("document.querySelector('input').focus()", "document.activeElement.blur()"),
-        (
-            "getSelection().selectAllChildren(document.querySelector('.command'))",
-            "getSelection().empty()",
-        ),
-    ):
-        tab.run(begin)
-        tab.renew()
-        assert tab.run("document.querySelector('h1').dataset.old") == "yes"
-        assert tab.run(told) == "Not updated while you type or select."
-        tab.run(end)
-    tab.renew()
-    assert tab.run("document.querySelector('h1').dataset.old") is None
-    assert tab.run(told) == ""
-
-
-@needs.mark("chromium")
-def test_an_answer_that_does_not_come_is_told(tab: Browser, tmp_path: Path) -> None:
-    one = Served(healthy(), tmp_path)
-    one.tick()
-    with at_a_port(one) as there:
-        tab.open(there)
-    tab.renew()
-    assert tab.run("document.getElementById('stale').textContent").endswith("(Failed to fetch).")
-
-
-@needs.mark("chromium")
-def test_the_lists_by_keyboard_and_on_a_phone(tab: Browser, url: str, tmp_path: Path) -> None:
-    tab.open(url)
-    tab.picture(str(tmp_path / "phone.png"), 400)
-    fits(tab)
-    size = "map((one) => parseFloat(getComputedStyle(one).fontSize))"
-    assert tab.run(f"Math.min(...[...document.querySelectorAll('.lines *')].{size})") >= 12
-    names = "[...document.querySelectorAll('.lines h3 a')].filter(a => a.tabIndex >= 0)"
-    assert tab.run(f"{names}.map(a => a.textContent).join()") == "n5,n6,n3,n4"
-    assert tab.run("document.querySelectorAll('svg a[tabindex=\"-1\"]').length") == 6
-    tab.open(f"{url}/n5")
-    tab.picture(str(tmp_path / "node.png"), 400)
-    fits(tab)

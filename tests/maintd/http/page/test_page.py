@@ -4,7 +4,6 @@ import base64
 import hashlib
 import re
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 
 import pytest
@@ -17,16 +16,11 @@ from nodeagent.model.incident import Status
 from nodeagent.model.snapshot import Node
 from nodeagent.model.window import Schedule
 from nodeagent.model.wish import SetSchedule
-from tests import needs
-from tests.maintd.http.page.browser import Browser
 from tests.maintd.http.page.rigs import (
     DAY,
-    HOSTILE,
     SCRIPT,
     Balanced,
-    at_a_port,
     emptying,
-    fits,
     healthy,
     hostile,
     large,
@@ -36,7 +30,6 @@ from tests.maintd.http.page.rigs import (
     window,
 )
 from tests.maintd.rig import QUICK, Rig, fleet
-from tests.maintd.served import Served
 from tests.maintd.windows.weekly import WEDNESDAY
 from tests.maintd.world import EVACUATE, incident, need
 
@@ -185,63 +178,3 @@ def test_the_policy_allows_our_style_our_script_and_nothing_else(
         " base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
     )
     assert " style=" not in text
-
-
-# In a browser.
-
-
-@needs.mark("chromium")
-@pytest.mark.parametrize("rig", [emptying, planned])
-def test_screenshots(tab: Browser, tmp_path: Path, rig: "type[Rig]") -> None:
-    one = Served(rig(), tmp_path)  # type: ignore[call-arg]
-    one.tick(times=4)
-    tab.said.clear()
-    tab.loaded.clear()
-    with at_a_port(one) as url:
-        tab.open(url)
-        assert tab.run("getComputedStyle(document.body).margin") == "0px", "the style is let in"
-        faces = tab.run("document.querySelectorAll('g.node rect.face').length")
-        assert faces == len(one.rig.cluster.nodes)
-        tall = "[...document.querySelectorAll('.entry, .badge')].filter(e => e.offsetHeight > 40)"
-        drawn = {}
-        for width, dark in product((1400, 400), (False, True)):
-            path = tmp_path / f"{width}-{'dark' if dark else 'light'}.png"
-            tab.picture(str(path), width, dark=dark)
-            fits(tab)
-            assert tab.run(f"{tall}.length") == 0, "an entry is one line"
-            drawn[path] = path.read_bytes()
-        assert len(set(drawn.values())) == len(drawn), "each width and scheme has its own picture"
-    assert tab.said == []
-    assert tab.loaded == [url]
-
-
-@needs.mark("chromium")
-def test_hostile_text_changes_nothing_in_a_browser(tab: Browser, tmp_path: Path) -> None:
-    one = hostile(tmp_path)
-    tab.said.clear()
-    tab.loaded.clear()
-    with at_a_port(one) as url:
-        tab.open(url)
-        assert tab.run("document.title").endswith(" cluster.example: maintenance")
-        assert tab.run("document.scripts.length + document.images.length") == 1, "our script"
-        assert tab.run("document.querySelectorAll('h1').length") == 1
-        assert tab.run("document.querySelectorAll('details').length") > len(HOSTILE)
-        tab.run("document.querySelectorAll('details').forEach(d => d.open = true)")
-        tab.picture(str(tmp_path / "hostile.png"))
-        fits(tab)
-        shown = tab.run("document.body.innerText")
-        assert SCRIPT in shown, "it is shown as what it is"
-        assert "\u202e" not in shown
-    assert tab.said == []
-    assert tab.loaded == [url]
-
-
-@needs.mark("chromium")
-def test_the_browser_would_have_told(tab: Browser, tmp_path: Path) -> None:
-    """What the tests above rest on: a page with a script does say something."""
-    bad = tmp_path / "bad.html"
-    bad.write_text(f"<title>x</title>{SCRIPT}")
-    tab.said.clear()
-    tab.open(f"file://{bad}")
-    assert tab.run("document.title") == "owned"
-    assert any("owned" in words for words in tab.said)
