@@ -28,7 +28,7 @@ from nodeagent.agent.node_key import NodeKey
 from nodeagent.agent.repairs import Repairs
 from nodeagent.agent.ssconf import Ssconf
 from nodeagent.agent.witness import Witness
-from nodeagent.agent.writer import Writer
+from nodeagent.agent.writer import SavedFile, Writer
 from nodeagent.clocks import unix_ms
 from nodeagent.errors import NodeAgentError, Unavailable
 from nodeagent.folder import sweep
@@ -78,7 +78,8 @@ class Runner:
         self._writer = Writer()
         file = os.path.join(settings.agent.state, "commands.json")
         self._installed = Installed(file, owner, later=self._writer.later)
-        self._steady_file = os.path.join(settings.agent.state, "steady.json")
+        file = os.path.join(settings.agent.state, "steady.json")
+        self._steady_file = SavedFile(file, "steady", self._writer.later)
         self._steadies: dict[str, Steady] = {}
         self._moment = service.moment()  # by which their times are right
         self._epoch = os.urandom(16).hex()
@@ -110,7 +111,7 @@ class Runner:
         sweep(state)
         self._moment = service.moment()
         wanted = self.settings.diagnose.commands
-        self._steadies = steady.load(self._steady_file, self._moment, wanted)
+        self._steadies = steady.load(self._steady_file.path, self._moment, wanted)
         self._installed.load()
         self.repairs = Repairs(
             os.path.join(state, "receipts"),
@@ -266,10 +267,9 @@ class Runner:
         if after.current is not None and after.current != before.current:
             word = "would-say" if command.audit else "says"
             log.info("diagnose-changed command=%s %s=%s", name, word, after.current.need.wire)
-        if replace(after, checked=None) != replace(before, checked=None):
-            rows = dict(self._steadies)
-            store = partial(steady.store, self._steady_file, rows, self._moment)
-            self._writer.later("steady", store)
+        changed = replace(after, checked=None) != replace(before, checked=None)
+        if changed or self._steady_file.owed:
+            self._steady_file.save(partial(steady.written, dict(self._steadies), self._moment))
 
     async def _look_for_ever(self) -> None:
         """Look at the installed commands at least once a minute, and after a reload."""

@@ -1,6 +1,7 @@
 """The runner over its real socket, with real commands."""
 
 import asyncio
+import errno
 import grp
 import os
 import pwd
@@ -23,7 +24,7 @@ from nodeagent.protocol.messages import Progress, Receipt, Report
 from tests.agent.disk import a_disk
 from tests.agent.place import ME, NODE, SICK_TEXT, Place, sealed_order
 from tests.agent.sick import FIX, OK, SICK
-from tests.patience import PATIENCE
+from tests.patience import PATIENCE, until_async
 from tests.protocol.opened import unseal
 
 SALT = "0123456789abcdef"
@@ -150,6 +151,22 @@ def test_a_report_goes_out_while_the_disk_hangs(place: Place) -> None:
         assert "live-repair" in (found.diagnosis or ""), "it was written once the disk answered"
 
     story(place, after)
+
+
+def test_a_diagnosis_that_could_not_be_saved_is_saved_after_the_next_run(place: Place) -> None:
+    place.command("diagnose", "check", OK)
+    place.settings(commands='"check"')
+
+    async def tell(_: Runner, link: Link) -> None:
+        with a_disk() as disk:
+            disk.fault = errno.ENOSPC
+            await until(place, link, lambda report: report.firm)
+            asked = disk.asked
+            await until_async(lambda: disk.asked > asked + 1)
+            disk.fault = None
+            await until_async((place.folder / "state" / "steady.json").exists)
+
+    story(place, tell)
 
 
 TAGS = "nodeagent:diagnose:check\nnodeagent:confirm:1\n"

@@ -1,6 +1,7 @@
-"""A disk that hangs: no order starts on it, and the newest that waits for it is written."""
+"""A disk that hangs or fails: no order starts on it, and the newest that waits for it is written."""
 
 import asyncio
+import errno
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ import pytest
 from nodeagent.agent import receipts
 from nodeagent.agent import writer as module
 from nodeagent.agent.receipts import Receipts
-from nodeagent.agent.writer import Writer
+from nodeagent.agent.writer import SavedFile, Writer
 from nodeagent.errors import Unavailable
 from nodeagent.protocol.messages import Progress
 from tests.agent.disk import Disk, a_disk
@@ -219,3 +220,26 @@ def test_a_call_that_has_not_begun_in_time_is_not_made(
 
     asyncio.run(main())
     assert made == []
+
+
+def test_a_file_that_could_not_be_saved_is_owed_and_logged_once(
+    disk: Disk, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "some.json"
+    file = SavedFile(str(path), "some", lambda _, call: call())
+
+    def save(content: bytes, fault: int | None) -> bool:
+        disk.fault = fault
+        file.save(lambda: content)
+        return file.owed
+
+    assert [save(b"1", errno.ENOSPC), save(b"2", errno.ENOSPC), save(b"3", errno.EIO)] == [True] * 3
+    assert not path.exists()
+    assert not save(b"4", None)
+    assert path.read_bytes() == b"4"
+    assert save(b"5", errno.EIO)
+    assert [record.getMessage().rpartition("=")[2] for record in caplog.records] == [
+        "'No space left on device'",
+        "'Input/output error'",
+        "'Input/output error'",
+    ]
