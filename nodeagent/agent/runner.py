@@ -35,6 +35,7 @@ from nodeagent.folder import sweep
 from nodeagent.model.clock import STEP, step
 from nodeagent.model.diagnosis import Steady, Unusable, Verdict
 from nodeagent.model.units import Ms
+from nodeagent.protocol.bounds import WHY
 from nodeagent.protocol.envelope import SALT, Purpose
 from nodeagent.protocol.messages import Receipt, Report
 from nodeagent.settings import Settings
@@ -147,6 +148,7 @@ class Runner:
         self._commands.warm_up()
         self._begin()
         looking = asyncio.create_task(self._look_for_ever())
+        checking = asyncio.create_task(self._check_for_ever())
         log.info("runner-started socket=%s", self.settings.agent.socket)
         service.notify(
             "READY=1", f"STATUS={len(self.settings.diagnose.commands)} diagnose commands"
@@ -159,6 +161,7 @@ class Runner:
         server.close()
         alive.cancel()
         looking.cancel()
+        checking.cancel()
         for task in self._tasks.values():
             task.cancel()
         await self._repair_commands.close()
@@ -282,6 +285,16 @@ class Runner:
                 async with asyncio.timeout(min(EVERY, self.settings.diagnose.every)):
                     await self._reloaded.wait()
 
+    async def _check_for_ever(self) -> None:
+        """Find out once a minute whether this node could take orders, before one comes."""
+        while True:
+            await self.repairs.check()
+            if why := self.repairs.refuses:
+                self._say_once("takes-no-orders", why)
+            elif self._told.pop("takes-no-orders", None) is not None:
+                log.info("takes-orders-again")
+            await asyncio.sleep(EVERY)
+
     def _hear(self, name: str, text: str) -> None:
         """Log a diagnose command's standard error when it changes; nearly all write nothing."""
         event = f"diagnose-stderr command={name}"
@@ -350,6 +363,7 @@ class Runner:
             boot=service.this_boot(),
             commands=commands,
             last_runs=last_runs,
+            refuses=self.repairs.refuses[:WHY],
         )
         return self._sealed(Purpose.REPORT, salt, report.body())
 

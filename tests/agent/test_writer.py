@@ -1,4 +1,4 @@
-"""A disk that hangs or fails: no order starts on it, and the newest that waits for it is written."""
+"""A disk that hangs or fails: no order starts, and the newest that waits for it is written."""
 
 import asyncio
 import errno
@@ -164,6 +164,28 @@ def test_an_end_that_cannot_be_written_is_known_all_the_same(
         assert f"receipt-unsaved id={receipt.order}" in caplog.text
 
     story(place, tell)
+
+
+def test_a_disk_that_hangs_or_fails_is_told_until_it_answers(
+    tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = Receipts(str(tmp_path))
+
+    def told(fault: int | None = None) -> str:
+        disk.fault = fault
+        asyncio.run(kept.check())
+        return kept.unkept
+
+    assert told() == ""
+    assert told(errno.EIO) == f"{tmp_path}: Input/output error"
+    assert told() == ""
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "SECONDS", 0.05)
+        disk.hangs()
+        assert told() == f"{tmp_path}: the disk does not answer"
+    disk.answers()
+    assert told() == ""
+    assert not list(Receipts(str(tmp_path)).all()), "it leaves no receipt"
 
 
 def test_of_calls_with_one_name_the_newest_is_made(disk: Disk) -> None:
