@@ -92,6 +92,8 @@ class _Agent:
             return because(Kind.NO_MASTER)
         if doubt := observed.doubts.get(self.master):
             return because(Kind.AGENT_IN_DOUBT, self.master, doubt=doubt)
+        if why := admission.no_orders(self.master, observed):
+            return why
         for intent in ledger.intents:
             action = intent.action
             if not isinstance(action, RunCommand) or action.node != self.master:
