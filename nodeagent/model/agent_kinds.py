@@ -33,8 +33,8 @@ class AgentKind(AnyKind):
     REFUSES_ORDERS = kind(
         "agent",
         Of.NODE,
-        "the agent of {it} refuses each order ({why}): run {help}, and make room there or repair the"
-        " disk",
+        "the agent of {it} refuses each order ({why}): run {help}, and make room there or repair"
+        " the disk",
         command="gnt-cluster command -n {it} df -h /var/lib/nodeagent",
     )
     MORE_REFUSE_ORDERS = kind(
