@@ -244,6 +244,8 @@ class _Places:
             return because(Kind.NEW_MIRROR, node.name, instance=copied)
         if entry.at_work or entry.status.finished:
             return None
+        if why := admission.no_orders(self._observed.snapshot.master, self._observed):
+            return why  # a drained node would wait for its repair
         if why := admission.no_room_in_work(node, self._room, self._policy):
             return why
         return admission.another_candidate(node, self._incidents, self._nodes)

@@ -277,6 +277,11 @@ ENDS = {
 DRAIN = {
     "an empty node": Case((DRAINS,), ("queue:0:empty",)),
     "what can leave": Case((DRAINS,), ("queue:0:empty",), observed=with_instances(a=("n4", "n2"))),
+    "not while the master's agent would refuse its repair": Case(
+        (DRAINS,),
+        observed=seen(WORLD, refusing={"n1": "its disk is full"}),
+        why=AgentKind.REFUSES_ORDERS,
+    ),
     "what moves is let end": Case(
         (begun(at=DRAINING, operation="drains"),),
         ledger=Ledger(intents=(works(Drain("n4"), OfEntry(0, "empty")),)),
