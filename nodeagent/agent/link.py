@@ -13,8 +13,8 @@ from contextlib import suppress
 from typing import Any, TypeAlias
 
 from nodeagent.errors import MessageError, Unavailable
+from nodeagent.peer import user_and_group
 from nodeagent.protocol.canonical import MAX_DEPTH, read
-from nodeagent.web.peer import user_and_group
 
 MAX_FRAME = 8 * 1024 * 1024  # a quarter megabyte, its quotes escaped thrice and framed
 MAX_QUESTION = 2 * 1024 * 1024  # a quarter megabyte of order, each byte of it escaped once

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Callable
 from contextlib import suppress
 
-from nodeagent.web.peer import with_groups
+from nodeagent.peer import with_groups
 from nodeagent.web.places import IsFirst
 
 log = logging.getLogger(__name__)
