@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 KEEP = 10_000
 PROBE = "probe"  # the file in the folder that tells whether others can be written
 _PROBING = b"A receipt of this size could be kept.\n".ljust(4096)
+PROBES_FOR = 30.0  # seconds: a disk with much other work calls nobody
 _FILE = re.compile(rf"({IDENTITY.pattern})\.json")
 
 
@@ -98,11 +99,12 @@ class Receipts:
     async def check(self) -> None:
         """Find out whether a receipt could be kept now, by writing a file of that size."""
         with suppress(OSError):
-            await self._try(partial(replace_file, os.path.join(self._folder, PROBE), _PROBING))
+            path = os.path.join(self._folder, PROBE)
+            await self._try(partial(replace_file, path, _PROBING), PROBES_FOR)
 
-    async def _try(self, write: Callable[[], None]) -> None:
+    async def _try(self, write: Callable[[], None], seconds: float | None = None) -> None:
         try:
-            await self._writer.now(write)
+            await self._writer.now(write, seconds)
         except OSError as error:
             self.unkept = with_path(self._folder, error)
             raise

@@ -35,10 +35,10 @@ class Writer:
             self._waiting.pop(name, None)
             self._add(name, call)
 
-    async def now(self, call: Callable[[], None]) -> None:
-        """Make a call and wait for its end; raise its OSError, or one after `SECONDS`.
+    async def now(self, call: Callable[[], None], seconds: float | None = None) -> None:
+        """Make a call and wait for its end; raise its OSError, or one after `seconds`.
 
-        A call that has begun by then goes on.
+        Without these it is `SECONDS`. A call that has begun by then goes on.
         """
         loop, name = asyncio.get_running_loop(), object()
         ended: asyncio.Future[None] = loop.create_future()
@@ -63,7 +63,7 @@ class Writer:
         with self._lock:
             self._add(name, run)
         try:
-            async with asyncio.timeout(SECONDS):
+            async with asyncio.timeout(SECONDS if seconds is None else seconds):
                 await ended
         except TimeoutError:
             with self._lock:

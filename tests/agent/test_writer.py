@@ -180,7 +180,7 @@ def test_a_disk_that_hangs_or_fails_is_told_until_it_answers(
     assert told(errno.EIO) == f"{tmp_path}: Input/output error"
     assert told() == ""
     with monkeypatch.context() as patched:
-        patched.setattr(module, "SECONDS", 0.05)
+        patched.setattr(receipts, "PROBES_FOR", 0.05)
         disk.hangs()
         assert told() == f"{tmp_path}: the disk does not answer"
     disk.answers()
