@@ -25,6 +25,7 @@ NODE = LOW | {
     "service",
     "ssconf",
     "clocks",
+    "peer",
     "agent",
 }
 MASTER = LOW | {
@@ -53,11 +54,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "section": {"faults", "model"},
     "folder": LOW,
     "secret": {"errors"},
+    "peer": set(),
     "ssconf": {"errors"},
     "drop_ins": {"errors", "faults", "folder"},
     "settings": {"faults", "model", "section", "drop_ins"},
     "service": {"clocks", "errors", "model"},
-    "web": LOW | {"clocks"},
+    "web": LOW | {"clocks", "peer"},
     "placement": {"errors", "model"},
     "autorepair": {"errors", "model"},
     "cluster": LOW | {"ssconf", "clocks"},

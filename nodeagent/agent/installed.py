@@ -10,12 +10,11 @@ import os
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TypeAlias
 
 from nodeagent.agent import whitelist
+from nodeagent.agent.writer import Later, SavedFile
 from nodeagent.errors import MessageError
-from nodeagent.folder import replace_file
 from nodeagent.model.units import Ms, ms_of
 from nodeagent.protocol.canonical import canonical, read
 from nodeagent.protocol.commands import Command, Kind, LastRun, State, write_commands, write_runs
@@ -45,20 +44,16 @@ def _at_once(_: str, call: Callable[[], None]) -> None:
 
 
 class Installed:
-    """One node's commands. `file` keeps since when their digests are there, for a restart.
-
-    `later` writes it, as `Writer.later` does.
-    """
+    """One node's commands. `file` keeps since when their digests are there, for a restart."""
 
     def __init__(
         self,
         file: str,
         owner: whitelist.Owner = whitelist.ROOT,
         steady: Callable[[], float] = time.monotonic,
-        later: Callable[[str, Callable[[], None]], None] = _at_once,
+        later: Later = _at_once,
     ) -> None:
-        self._later = later
-        self._file = file
+        self._file = SavedFile(file, "commands", later)
         self._owner = owner
         self._steady = steady
         self._known: dict[_Key, tuple[str, Ms | None]] | None = None  # None: no memory
@@ -67,18 +62,17 @@ class Installed:
         self._order: list[_Key] = []
         self._commands: str | None = None
         self._last_runs: str | None = None
-        self._unsaved = ""
 
     def load(self) -> None:
         """Read since when the digests are there; log an unreadable file and begin without."""
         try:
-            with open(self._file, "rb") as file:
+            with open(self._file.path, "rb") as file:
                 rows = read(file.read(_MOST_BYTES))
             self._known = {(str(a), str(b)): (str(c), ms_of(since)) for a, b, c, since in rows}
         except FileNotFoundError:
             return
         except (OSError, MessageError, TypeError, ValueError) as error:
-            log.error("commands-lost file=%s why=%r", self._file, str(error))  # noqa: TRY400
+            log.error("commands-lost file=%s why=%r", self._file.path, str(error))  # noqa: TRY400
 
     def texts(self) -> tuple[str | None, str | None]:
         """Return the texts of the commands and of their last runs for a report; None: unknown."""
@@ -150,20 +144,11 @@ class Installed:
                 after[key] = before
             elif command.digest:
                 after[key] = command.digest, (None if known is None else now)
-        if after == known:
+        if after == known and not self._file.owed:
             return
         self._known = after
         rows = [[*key, *row] for key, row in after.items()]
-        self._later("commands", partial(self._write, canonical(rows).encode()))
-
-    def _write(self, content: bytes) -> None:
-        try:
-            replace_file(self._file, content)
-            self._unsaved = ""
-        except OSError as error:
-            if str(error) != self._unsaved:
-                self._unsaved = str(error)
-                log.error("commands-unsaved file=%s why=%r", self._file, str(error))  # noqa: TRY400
+        self._file.save(lambda: canonical(rows).encode())
 
 
 def _wanted(settings: Settings) -> dict[_Key, Command]:

@@ -7,14 +7,13 @@ A frame is four bytes of length (big-endian) and one JSON object. The front asks
 import asyncio
 import json
 import os
-import socket
-import struct
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, TypeAlias
 
 from nodeagent.errors import MessageError, Unavailable
+from nodeagent.peer import user_and_group
 from nodeagent.protocol.canonical import MAX_DEPTH, read
 
 MAX_FRAME = 8 * 1024 * 1024  # a quarter megabyte, its quotes escaped thrice and framed
@@ -45,13 +44,6 @@ def frame(document: Frame) -> bytes:
     return len(body).to_bytes(4, "big") + body
 
 
-def peer_uid(writer: asyncio.StreamWriter) -> int:
-    """Return the user at the other end of a unix socket, as the kernel says."""
-    sock = writer.get_extra_info("socket")
-    raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    return int(struct.unpack("3i", raw)[1])
-
-
 async def listen(
     path: str, allowed: frozenset[int], gid: int, begin: Callable[[], Handle]
 ) -> asyncio.Server:
@@ -67,7 +59,8 @@ async def listen(
         served += 1
         try:
             with suppress(OSError, MessageError):
-                if served > CONNECTIONS or peer_uid(writer) not in allowed:
+                user, _ = user_and_group(writer.get_extra_info("socket"))
+                if served > CONNECTIONS or user not in allowed:
                     return
                 handle = begin()
                 while (asked := await read_frame(reader, MAX_QUESTION, depth=1)) is not None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 from nodeagent.agent.writer import Writer
-from nodeagent.errors import MessageError, in_words
+from nodeagent.errors import MessageError, in_words, with_path
 from nodeagent.folder import replace_file, sweep
 from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import canonical, read
@@ -21,6 +21,9 @@ from nodeagent.protocol.messages import IDENTITY, INTERRUPTED, UNREAD, Progress,
 log = logging.getLogger(__name__)
 
 KEEP = 10_000
+PROBE = "probe"  # the file in the folder that tells whether others can be written
+_PROBING = b"A receipt of this size could be kept.\n".ljust(4096)
+PROBES_FOR = 30.0  # seconds: a disk with much other work calls nobody
 _FILE = re.compile(rf"({IDENTITY.pattern})\.json")
 
 
@@ -28,12 +31,14 @@ class Receipts:
     """All receipts of this node, in memory and in one folder.
 
     `unread` says why the folder cannot be read, so that the node's past orders are unknown.
+    `unkept` says why the last try to keep a receipt has failed; empty if it has not.
     `beginning` are the orders of which nobody can tell yet whether they start. `keep` is the
     greatest number of receipts.
     """
 
     def __init__(self, folder: str, keep: int | None = None) -> None:
         self.unread = ""
+        self.unkept = ""
         self.beginning: set[str] = set()
         self._keep = keep
         self._folder = folder
@@ -73,7 +78,7 @@ class Receipts:
         why = "it cannot be kept"
         self.beginning.add(receipt.order)
         try:
-            await self._writer.now(partial(self._write, receipt))
+            await self._try(partial(self._write, receipt))
             why = why_not()
         finally:
             self.beginning.discard(receipt.order)
@@ -86,10 +91,24 @@ class Receipts:
     async def finish(self, receipt: Receipt) -> None:
         """Keep the final receipt, as `end` does."""
         try:
-            await self._writer.now(partial(self._write, receipt))
+            await self._try(partial(self._write, receipt))
         except OSError as error:
             _unsaved(receipt, error)
         self._add(receipt)
+
+    async def check(self) -> None:
+        """Find out whether a receipt could be kept now, by writing a file of that size."""
+        with suppress(OSError):
+            path = os.path.join(self._folder, PROBE)
+            await self._try(partial(replace_file, path, _PROBING), PROBES_FOR)
+
+    async def _try(self, write: Callable[[], None], seconds: float | None = None) -> None:
+        try:
+            await self._writer.now(write, seconds)
+        except OSError as error:
+            self.unkept = with_path(self._folder, error)
+            raise
+        self.unkept = ""
 
     def keep(self, receipt: Receipt) -> None:
         """Write the receipt so that it survives a power cut, then add it to memory."""

@@ -85,6 +85,20 @@ class Repairs:
         """Return the newest receipt of each command."""
         return newest((*self._receipts.all(), *self.checks.receipts.all()))
 
+    async def check(self) -> None:
+        """Find out whether the receipts of orders could be kept now."""
+        for receipts in (self._receipts, self.checks.receipts):
+            await receipts.check()
+
+    @property
+    def refuses(self) -> str:
+        """Why each order is refused now, whatever it asks for; empty if each is judged."""
+        if why := self._unread:
+            return f"no receipt can be read: {why}; restart nodeagent-runner once that is repaired"
+        if why := self._receipts.unkept or self.checks.receipts.unkept:
+            return f"no receipt can be kept: {why}"
+        return ""
+
     @property
     def _unread(self) -> str:
         return self._receipts.unread or self.checks.receipts.unread

@@ -28,13 +28,14 @@ from nodeagent.agent.node_key import NodeKey
 from nodeagent.agent.repairs import Repairs
 from nodeagent.agent.ssconf import Ssconf
 from nodeagent.agent.witness import Witness
-from nodeagent.agent.writer import Writer
+from nodeagent.agent.writer import SavedFile, Writer
 from nodeagent.clocks import unix_ms
 from nodeagent.errors import NodeAgentError, Unavailable
 from nodeagent.folder import sweep
 from nodeagent.model.clock import STEP, step
 from nodeagent.model.diagnosis import Steady, Unusable, Verdict
 from nodeagent.model.units import Ms
+from nodeagent.protocol.bounds import WHY
 from nodeagent.protocol.envelope import SALT, Purpose
 from nodeagent.protocol.messages import Receipt, Report
 from nodeagent.settings import Settings
@@ -78,7 +79,8 @@ class Runner:
         self._writer = Writer()
         file = os.path.join(settings.agent.state, "commands.json")
         self._installed = Installed(file, owner, later=self._writer.later)
-        self._steady_file = os.path.join(settings.agent.state, "steady.json")
+        file = os.path.join(settings.agent.state, "steady.json")
+        self._steady_file = SavedFile(file, "steady", self._writer.later)
         self._steadies: dict[str, Steady] = {}
         self._moment = service.moment()  # by which their times are right
         self._epoch = os.urandom(16).hex()
@@ -110,7 +112,7 @@ class Runner:
         sweep(state)
         self._moment = service.moment()
         wanted = self.settings.diagnose.commands
-        self._steadies = steady.load(self._steady_file, self._moment, wanted)
+        self._steadies = steady.load(self._steady_file.path, self._moment, wanted)
         self._installed.load()
         self.repairs = Repairs(
             os.path.join(state, "receipts"),
@@ -146,6 +148,7 @@ class Runner:
         self._commands.warm_up()
         self._begin()
         looking = asyncio.create_task(self._look_for_ever())
+        checking = asyncio.create_task(self._check_for_ever())
         log.info("runner-started socket=%s", self.settings.agent.socket)
         service.notify(
             "READY=1", f"STATUS={len(self.settings.diagnose.commands)} diagnose commands"
@@ -158,6 +161,7 @@ class Runner:
         server.close()
         alive.cancel()
         looking.cancel()
+        checking.cancel()
         for task in self._tasks.values():
             task.cancel()
         await self._repair_commands.close()
@@ -266,10 +270,9 @@ class Runner:
         if after.current is not None and after.current != before.current:
             word = "would-say" if command.audit else "says"
             log.info("diagnose-changed command=%s %s=%s", name, word, after.current.need.wire)
-        if replace(after, checked=None) != replace(before, checked=None):
-            rows = dict(self._steadies)
-            store = partial(steady.store, self._steady_file, rows, self._moment)
-            self._writer.later("steady", store)
+        changed = replace(after, checked=None) != replace(before, checked=None)
+        if changed or self._steady_file.owed:
+            self._steady_file.save(partial(steady.written, dict(self._steadies), self._moment))
 
     async def _look_for_ever(self) -> None:
         """Look at the installed commands at least once a minute, and after a reload."""
@@ -281,6 +284,16 @@ class Runner:
             with suppress(TimeoutError):
                 async with asyncio.timeout(min(EVERY, self.settings.diagnose.every)):
                     await self._reloaded.wait()
+
+    async def _check_for_ever(self) -> None:
+        """Find out once a minute whether this node could take orders, before one comes."""
+        while True:
+            await self.repairs.check()
+            if why := self.repairs.refuses:
+                self._say_once("takes-no-orders", why)
+            elif self._told.pop("takes-no-orders", None) is not None:
+                log.info("takes-orders-again")
+            await asyncio.sleep(EVERY)
 
     def _hear(self, name: str, text: str) -> None:
         """Log a diagnose command's standard error when it changes; nearly all write nothing."""
@@ -350,6 +363,7 @@ class Runner:
             boot=service.this_boot(),
             commands=commands,
             last_runs=last_runs,
+            refuses=self.repairs.refuses[:WHY],
         )
         return self._sealed(Purpose.REPORT, salt, report.body())
 

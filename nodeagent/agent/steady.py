@@ -8,7 +8,6 @@ from typing import Any
 
 from nodeagent.agent.diagnose import LOST
 from nodeagent.errors import MessageError
-from nodeagent.folder import replace_file
 from nodeagent.model.clock import Moment, step
 from nodeagent.model.diagnosis import Diagnosis, Steady
 from nodeagent.model.units import Ms, ms_of
@@ -62,8 +61,8 @@ def load(path: str, now: Moment, commands: Iterable[str]) -> dict[str, Steady]:
     return kept
 
 
-def store(path: str, steadies: Mapping[str, Steady], now: Moment) -> None:
-    """Write the confirmed diagnoses, so that they survive a restart.
+def written(steadies: Mapping[str, Steady], now: Moment) -> bytes:
+    """Return the confirmed diagnoses as the file that survives a restart.
 
     So does a challenger, as the doubt that it is; to be confirmed, it begins anew.
     """
@@ -73,10 +72,7 @@ def store(path: str, steadies: Mapping[str, Steady], now: Moment) -> None:
         | {"moment": asdict(now)}
         for name, row in steadies.items()
     }
-    try:
-        replace_file(path, json.dumps(rows).encode())
-    except OSError as error:
-        log.error("steady-unsaved file=%s why=%r", path, str(error))  # noqa: TRY400
+    return json.dumps(rows).encode()
 
 
 def _row(name: str, row: dict[str, Any], now: Moment) -> dict[str, Steady]:

@@ -9,11 +9,16 @@ import logging
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
+
+from nodeagent.folder import replace_file
 
 log = logging.getLogger(__name__)
 
 SECONDS = 5.0  # a disk that takes longer does not answer
 _POLL = 0.02  # seconds
+
+Later = Callable[[str, Callable[[], None]], None]
 
 
 class Writer:
@@ -30,10 +35,10 @@ class Writer:
             self._waiting.pop(name, None)
             self._add(name, call)
 
-    async def now(self, call: Callable[[], None]) -> None:
-        """Make a call and wait for its end; raise its OSError, or one after `SECONDS`.
+    async def now(self, call: Callable[[], None], seconds: float | None = None) -> None:
+        """Make a call and wait for its end; raise its OSError, or one after `seconds`.
 
-        A call that has begun by then goes on.
+        Without these it is `SECONDS`. A call that has begun by then goes on.
         """
         loop, name = asyncio.get_running_loop(), object()
         ended: asyncio.Future[None] = loop.create_future()
@@ -58,7 +63,7 @@ class Writer:
         with self._lock:
             self._add(name, run)
         try:
-            async with asyncio.timeout(SECONDS):
+            async with asyncio.timeout(SECONDS if seconds is None else seconds):
                 await ended
         except TimeoutError:
             with self._lock:
@@ -92,3 +97,34 @@ class Writer:
                 call()
             except Exception:
                 log.exception("writer-broken")
+
+
+class SavedFile:
+    """A file that `later` replaces, as `Writer.later` does.
+
+    `name` begins the log event of a failure. `owed` tells that the last try has failed: save it
+    again, though nothing has changed.
+    """
+
+    def __init__(self, path: str, name: str, later: Later) -> None:
+        self.path = path
+        self.owed = False
+        self._name = name
+        self._later = later
+        self._told = ""
+
+    def save(self, content: Callable[[], bytes]) -> None:
+        """Replace its content soon, unless newer content comes meanwhile."""
+        self._later(self._name, partial(self._write, content))
+
+    def _write(self, content: Callable[[], bytes]) -> None:
+        try:
+            replace_file(self.path, content())
+        except OSError as error:
+            self.owed = True
+            why = error.strerror or str(error)
+            if why != self._told:
+                log.error("%s-unsaved file=%s why=%r", self._name, self.path, why)  # noqa: TRY400
+            self._told = why
+        else:
+            self.owed, self._told = False, ""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, Union
 
+from nodeagent.model.agent_kinds import AgentKind
 from nodeagent.model.balance_kinds import BalanceKind
 from nodeagent.model.budget_kinds import BudgetKind
 from nodeagent.model.fencing_kinds import FencingKind
@@ -21,6 +22,7 @@ from nodeagent.model.succession_kinds import SuccessionKind
 __all__ = [
     "KINDS",
     "MOST_TOLD",
+    "AgentKind",
     "AnyKind",
     "BalanceKind",
     "BudgetKind",
@@ -41,6 +43,7 @@ __all__ = [
 
 KINDS: tuple[AnyKind, ...] = (
     *Kind,
+    *AgentKind,
     *BalanceKind,
     *BudgetKind,
     *FencingKind,

@@ -8,7 +8,7 @@ from nodeagent.model.reason_subject import AnyKind, Of, kind
 
 
 class Kind(AnyKind):
-    """All kinds but those of balancing, budgets, fencing, ledger, rolls, stages and succession."""
+    """All kinds without a class of their own: agents, balance, fencing and others have one."""
 
     # Pauses, doubt and limits.
     PAUSED = kind(
@@ -230,27 +230,6 @@ class Kind(AnyKind):
         personal=("who",),
     )
     OFFLINE_NO_ORDER = kind("other", Of.NODE, "{it} is offline: maintd sends no orders there")
-    CLOCK_AHEAD = kind(
-        "clock",
-        Of.NODE,
-        "the clock of {it} is {by:s} ahead of the master's, so its agent would refuse each order as"
-        " expired: run {help}, compare it with timedatectl here, and set the wrong clock",
-        command="gnt-cluster command -n {it} timedatectl",
-    )
-    CLOCK_BEHIND = kind(
-        "clock",
-        Of.NODE,
-        "the clock of {it} is {by:s} behind the master's, and beyond {most:s} maintd does not"
-        " believe its agent: run {help}, compare it with timedatectl here, and set the wrong clock",
-        command="gnt-cluster command -n {it} timedatectl",
-    )
-    MORE_CLOCKS = kind(
-        "clock",
-        Of.CLUSTER,
-        "the clocks of {count} more nodes differ from the master's, so perhaps the master's is"
-        " wrong: run {help}",
-        command="gnt-cluster command timedatectl",
-    )
     NO_COMMAND = kind(
         "other",
         Of.NODE,

@@ -238,7 +238,8 @@ class Observed:
     `running` has by name the states of the instances on the nodes that budgets depend on, None if
     maintd did not ask.
     `alerts` are those that keep a roll from going on; maintd asks only while it has such a roll.
-    `clocks` has by name how many ms the node's clock was ahead of ours when its agent answered.
+    `clocks` has by name how many ms the node's clock was ahead of ours when its agent answered,
+    `refusing` why its agent refuses each order now.
     """
 
     snapshot: Snapshot
@@ -268,6 +269,7 @@ class Observed:
     running: Mapping[str, Running] | None = None
     alerts: Alerts = field(default_factory=Alerts)
     clocks: Mapping[str, Ms] = field(default_factory=dict)
+    refusing: Mapping[str, str] = field(default_factory=dict)
 
     def is_healthy(self, name: str) -> bool:
         """Tell whether the node's agent confirms now that nothing is wrong with the node."""

@@ -9,6 +9,7 @@ import struct
 from collections.abc import Callable
 from contextlib import suppress
 
+from nodeagent.peer import with_groups
 from nodeagent.web.places import IsFirst
 
 log = logging.getLogger(__name__)
@@ -17,7 +18,6 @@ _STRANGERS, _LOOKED_AT = 16, 2048  # of so many at once, where some peers come f
 _BACKLOG = 4096
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER: nothing is left to send
 _IP_FREEBIND, _IPV6_FREEBIND = 15, 78  # ip(7), linux/in6.h
-_SO_PEERGROUPS, _MOST_GROUPS = 59, 1024  # asm-generic/socket.h
 _PAUSE = 0.5  # seconds without accepting, when the system has no room
 
 Admit = Callable[[socket.socket, str], None]
@@ -109,7 +109,7 @@ class Listener:
                     continue
             sock.setblocking(False)
             if sock.family == socket.AF_UNIX:
-                peer = _local_peer(sock)
+                peer = with_groups(sock)
             else:
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 peer = str(address[0])
@@ -152,16 +152,3 @@ def _make_way(path: str) -> None:
             except ConnectionRefusedError:
                 return
         raise OSError(f"another process listens at {path} already")
-
-
-def _local_peer(sock: socket.socket) -> str:
-    """Name the user who connected, with its groups, as the kernel reports them."""
-    size = struct.calcsize("3i")
-    credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
-    _, uid, gid = struct.unpack("3i", credentials)
-    try:
-        more = sock.getsockopt(socket.SOL_SOCKET, _SO_PEERGROUPS, 4 * _MOST_GROUPS)
-    except OSError:  # it is in more groups: those do not count
-        more = b""
-    groups = {gid, *struct.unpack(f"{len(more) // 4}I", more)}
-    return f"uid:{uid}:{','.join(map(str, sorted(groups)))}"

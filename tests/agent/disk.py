@@ -1,5 +1,6 @@
-"""A disk that hangs: fsync(2) does not return."""
+"""A disk that hangs, so that fsync(2) does not return, or that fails."""
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,12 +8,13 @@ from unittest.mock import patch
 
 
 class Disk:
-    """A disk whose writes wait while it `hangs`."""
+    """A disk whose writes wait while it `hangs`, and fail while it has a `fault`."""
 
     def __init__(self) -> None:
         self._answers = threading.Event()
         self._answers.set()
         self.asked = 0  # how often anything was to be written
+        self.fault: int | None = None  # an error number
 
     def hangs(self) -> None:
         self._answers.clear()
@@ -23,6 +25,8 @@ class Disk:
     def fsync(self, _: int) -> None:
         self.asked += 1
         self._answers.wait()
+        if self.fault is not None:
+            raise OSError(self.fault, os.strerror(self.fault))
 
 
 @contextmanager

@@ -135,6 +135,15 @@ def test_since_when_a_digest_is_there_survives_a_restart(place: Place, look: Loo
     assert since("raid", 70) is None, "what it knew is lost"
 
 
+def test_what_could_not_be_saved_is_saved_by_the_next_look(place: Place, look: Looking) -> None:
+    state = place.folder / "state"
+    state.rmdir()
+    look.at(1)
+    state.mkdir()
+    look.at(2)
+    assert (state / "commands.json").exists()
+
+
 def test_only_changed_files_are_judged_again_within_ten_minutes(
     place: Place, look: Looking, monkeypatch: pytest.MonkeyPatch
 ) -> None:

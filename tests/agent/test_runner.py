@@ -1,6 +1,7 @@
 """The runner over its real socket, with real commands."""
 
 import asyncio
+import errno
 import grp
 import os
 import pwd
@@ -14,6 +15,7 @@ from uuid import uuid4
 
 import pytest
 
+from nodeagent.agent import runner as module
 from nodeagent.agent.link import Frame, Link
 from nodeagent.agent.runner import Runner
 from nodeagent.agent.ssconf import read_settings, settings_to_start_with
@@ -23,7 +25,8 @@ from nodeagent.protocol.messages import Progress, Receipt, Report
 from tests.agent.disk import a_disk
 from tests.agent.place import ME, NODE, SICK_TEXT, Place, sealed_order
 from tests.agent.sick import FIX, OK, SICK
-from tests.patience import PATIENCE
+from tests.etc.mounts import as_root, command, mounted
+from tests.patience import PATIENCE, until_async
 from tests.protocol.opened import unseal
 
 SALT = "0123456789abcdef"
@@ -150,6 +153,74 @@ def test_a_report_goes_out_while_the_disk_hangs(place: Place) -> None:
         assert "live-repair" in (found.diagnosis or ""), "it was written once the disk answered"
 
     story(place, after)
+
+
+def test_a_diagnosis_that_could_not_be_saved_is_saved_after_the_next_run(place: Place) -> None:
+    place.command("diagnose", "check", OK)
+    place.settings(commands='"check"')
+
+    async def tell(_: Runner, link: Link) -> None:
+        with a_disk() as disk:
+            disk.fault = errno.ENOSPC
+            await until(place, link, lambda report: report.firm)
+            asked = disk.asked
+            await until_async(lambda: disk.asked > asked + 1)
+            disk.fault = None
+            await until_async((place.folder / "state" / "steady.json").exists)
+
+    story(place, tell)
+
+
+def fill(state: Path) -> None:
+    with pytest.raises(OSError, match="No space left"), (state / "filling").open("wb", 0) as file:
+        while True:
+            file.write(bytes(4096))
+
+
+def read_only(state: Path) -> None:
+    command("/usr/bin/mount", "-o", "remount,ro", state)
+
+
+def writable(state: Path) -> None:
+    command("/usr/bin/mount", "-o", "remount,rw", state)
+
+
+@as_root
+@pytest.mark.parametrize(
+    ("spoil", "repair", "why"),
+    [
+        (fill, lambda state: (state / "filling").unlink(), "No space left on device"),
+        (read_only, writable, "Read-only file system"),
+    ],
+    ids=["full", "read-only"],
+)
+def test_a_disk_that_takes_no_receipt_is_told_before_an_order_comes(
+    place: Place,
+    monkeypatch: pytest.MonkeyPatch,
+    spoil: Callable[[Path], None],
+    repair: Callable[[Path], None],
+    why: str,
+) -> None:
+    monkeypatch.setattr(module, "EVERY", 0.05)
+    place.command("diagnose", "check", SICK)
+    place.command("repair", "fix", FIX)
+    place.settings(commands='"check"')
+
+    async def tell(_: Runner, link: Link) -> None:
+        assert not (await until(place, link, lambda report: report.diagnosis)).refuses
+        spoil(state)
+        found = await until(place, link, lambda report: report.refuses)
+        assert found.refuses == f"no receipt can be kept: {state}/receipts: {why}"
+        assert found.firm, "its diagnosis counts all the same"
+        assert "refused" in await send(link, sealed_order(place))
+        repair(state)
+        await until(place, link, lambda report: not report.refuses)
+        assert "sealed" in await send(link, sealed_order(place))
+
+    with mounted(
+        place.folder / "state", "-t", "tmpfs", "-o", "size=256k", "nodeagent-test"
+    ) as state:
+        story(place, tell)
 
 
 TAGS = "nodeagent:diagnose:check\nnodeagent:confirm:1\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nodeagent.agent.diagnose import LOST, merge, stabilise
-from nodeagent.agent.steady import in_step, load, store
+from nodeagent.agent.steady import in_step, load, written
 from nodeagent.model.clock import Moment
 from nodeagent.model.diagnosis import Diagnosis, Steady, Unusable
 from nodeagent.model.units import Ms
@@ -33,20 +33,20 @@ def test_a_step_of_the_clock_makes_no_diagnosis_younger(name: str, tmp_path: Pat
     moved = in_step(steadies, BEFORE, now)
     assert (moved["disk"].checked, moved["disk"].changed) == (CHECKED + by, CHANGED + by)
     assert moved["new"] == Steady()
-    file = str(tmp_path / "steady.json")
-    store(file, steadies, BEFORE)
-    assert load(file, now, []) == moved
+    file = tmp_path / "steady.json"
+    file.write_bytes(written(steadies, BEFORE))
+    assert load(str(file), now, []) == moved
 
 
 @pytest.mark.parametrize(("confirmed", "last"), [(EVACUATE, OK), (OK, EVACUATE), (None, OK)])
 def test_a_contradicted_diagnosis_is_still_in_doubt_after_a_restart(
     confirmed: Diagnosis | None, last: Diagnosis, tmp_path: Path
 ) -> None:
-    file, now = str(tmp_path / "steady.json"), Ms(NOW)
+    file, now = tmp_path / "steady.json", Ms(NOW)
     before = Steady(confirmed, checked=CHECKED, changed=CHANGED)
     contradicted = stabilise(before, last, now, confirm=2)
-    store(file, {"disk": contradicted}, BEFORE)
-    after = load(file, BEFORE, [])
+    file.write_bytes(written({"disk": contradicted}, BEFORE))
+    after = load(str(file), BEFORE, [])
     assert not merge(after, ["disk"], now).firm
     # A run from before the restart is not one of two in a row.
     once = stabilise(after["disk"], last, now, confirm=2)
@@ -59,8 +59,7 @@ def test_a_file_of_an_earlier_release_is_read(tmp_path: Path) -> None:
         tmp_path / "steady.json",
         {"disk": Steady(OK, checked=CHECKED, changed=CHECKED)},
     )
-    store(str(file), steadies, BEFORE)
-    rows = json.loads(file.read_text())
+    rows = json.loads(written(steadies, BEFORE))
     del rows["disk"]["moment"]
     file.write_text(json.dumps(rows))
     assert load(str(file), replace(BEFORE, wall=Ms(NOW + HOUR)), []) == steadies
@@ -85,16 +84,15 @@ BROKEN: list[tuple[str, object]] = [
 def test_a_broken_row_is_lost_alone_and_leaves_the_node_in_doubt(
     member: str, value: object, tmp_path: Path
 ) -> None:
-    file, now = str(tmp_path / "steady.json"), Ms(NOW)
+    file, now = tmp_path / "steady.json", Ms(NOW)
     memory = Steady(EVACUATE, checked=CHECKED, changed=CHANGED)
-    store(file, {"disk": Steady(OK, checked=CHECKED), "memory": memory}, BEFORE)
-    rows = json.loads(Path(file).read_text())
+    rows = json.loads(written({"disk": Steady(OK, checked=CHECKED), "memory": memory}, BEFORE))
     rows["disk"][member] = value
-    Path(file).write_text(json.dumps(rows))
-    after = load(file, BEFORE, [])
+    file.write_text(json.dumps(rows))
+    after = load(str(file), BEFORE, [])
     assert after["memory"] == memory
-    store(file, after, BEFORE)  # an unreadable row is lost in the next restart as well
-    after = load(file, BEFORE, [])
+    file.write_bytes(written(after, BEFORE))  # an unreadable row is lost in the next restart, too
+    after = load(str(file), BEFORE, [])
     once = {**after, "disk": stabilise(after["disk"], OK, now, confirm=2)}
     failed = {**once, "disk": stabilise(once["disk"], Unusable("no answer"), now, confirm=2)}
     for steadies, why in ((after, LOST), (once, LOST), (failed, "no answer")):

@@ -1,6 +1,7 @@
-"""A disk that hangs: no order starts on it, and the newest that waits for it is written."""
+"""A disk that hangs or fails: no order starts, and the newest that waits for it is written."""
 
 import asyncio
+import errno
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ import pytest
 from nodeagent.agent import receipts
 from nodeagent.agent import writer as module
 from nodeagent.agent.receipts import Receipts
-from nodeagent.agent.writer import Writer
+from nodeagent.agent.writer import SavedFile, Writer
 from nodeagent.errors import Unavailable
 from nodeagent.protocol.messages import Progress
 from tests.agent.disk import Disk, a_disk
@@ -165,6 +166,28 @@ def test_an_end_that_cannot_be_written_is_known_all_the_same(
     story(place, tell)
 
 
+def test_a_disk_that_hangs_or_fails_is_told_until_it_answers(
+    tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = Receipts(str(tmp_path))
+
+    def told(fault: int | None = None) -> str:
+        disk.fault = fault
+        asyncio.run(kept.check())
+        return kept.unkept
+
+    assert told() == ""
+    assert told(errno.EIO) == f"{tmp_path}: Input/output error"
+    assert told() == ""
+    with monkeypatch.context() as patched:
+        patched.setattr(receipts, "PROBES_FOR", 0.05)
+        disk.hangs()
+        assert told() == f"{tmp_path}: the disk does not answer"
+    disk.answers()
+    assert told() == ""
+    assert not list(Receipts(str(tmp_path)).all()), "it leaves no receipt"
+
+
 def test_of_calls_with_one_name_the_newest_is_made(disk: Disk) -> None:
     made: list[int] = []
 
@@ -219,3 +242,26 @@ def test_a_call_that_has_not_begun_in_time_is_not_made(
 
     asyncio.run(main())
     assert made == []
+
+
+def test_a_file_that_could_not_be_saved_is_owed_and_logged_once(
+    disk: Disk, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "some.json"
+    file = SavedFile(str(path), "some", lambda _, call: call())
+
+    def save(content: bytes, fault: int | None) -> bool:
+        disk.fault = fault
+        file.save(lambda: content)
+        return file.owed
+
+    assert [save(b"1", errno.ENOSPC), save(b"2", errno.ENOSPC), save(b"3", errno.EIO)] == [True] * 3
+    assert not path.exists()
+    assert not save(b"4", None)
+    assert path.read_bytes() == b"4"
+    assert save(b"5", errno.EIO)
+    assert [record.getMessage().rpartition("=")[2] for record in caplog.records] == [
+        "'No space left on device'",
+        "'Input/output error'",
+        "'Input/output error'",
+    ]

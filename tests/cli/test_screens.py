@@ -3,7 +3,8 @@
 The lines `$ gnt-maint …` and `... …` of a file are what this test runs, and what is below each is
 what it shows: write a new line or a new file without that, and RENEW=1 adds it (tests/golden.py).
 `pass SECONDS ROUNDS` lets time pass, and so does a command that waits; `says NODE NEED` is what its
-agent reports from then on; `fails ACTION` lets such jobs fail. What only click says differs with
+agent reports from then on, `refuses NODE WHY` why it refuses orders; `fails ACTION` lets such jobs
+fail. What only click says differs with
 its releases, and is not here: `test_usage.py`.
 """
 
@@ -34,6 +35,7 @@ SCENES: dict[str, Scene] = {
     "roll-blocked": scenes.blocked,
     "roll-pinned": scenes.pinned,
     "roll": scenes.quiet,
+    "no-orders": scenes.quiet,
     "busy": scenes.busy,
     "commands": scenes.installed,
     "observed": scenes.observed,
@@ -66,11 +68,20 @@ def says(live: Live, node: str, need: str) -> None:
     live.rig.agents.says[node] = NEEDS[need]
 
 
+def refuses(live: Live, node: str, why: str) -> None:
+    live.rig.agents.refusing[node] = why
+
+
 def fails(live: Live, action: str) -> None:
     live.rig.cluster.fails = lambda job: type(job).__name__ == action
 
 
-HAPPENINGS: dict[str, Callable[..., None]] = {"pass": passes, "says": says, "fails": fails}
+HAPPENINGS: dict[str, Callable[..., None]] = {
+    "pass": passes,
+    "says": says,
+    "refuses": refuses,
+    "fails": fails,
+}
 
 
 def screens(live: Live, script: str) -> str:

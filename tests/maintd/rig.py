@@ -74,6 +74,7 @@ class Agents:
     master: str = "n1"
     keys: dict[str, str] = field(default_factory=dict)  # public node keys; most tests do without
     ahead: dict[str, Ms] = field(default_factory=dict)  # of the master's clock
+    refusing: dict[str, str] = field(default_factory=dict)  # why they would refuse each order
     # For the repair queue: how a command ends, and what it says.
     tells: Callable[[Intent], Result] = lambda _: Result(Outcome.SUCCESS, code=0, said="true")
     told: dict[str, Result] = field(default_factory=dict)
@@ -156,6 +157,7 @@ class Agents:
             boot=self.boot(node.name),
             commands=None if rows is None else write_commands([one for one, _ in rows]),
             last_runs=None if rows is None else write_runs([run for _, run in rows]),
+            refuses=self.refusing.get(node.name, ""),
         )
         seen = Seen(report, said, self.ahead.get(node.name, Ms(0)))
         why = pins.why_not(node.name, seen.key)

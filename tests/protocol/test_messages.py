@@ -7,6 +7,7 @@ import pytest
 
 from nodeagent.errors import MessageError
 from nodeagent.model.units import Ms
+from nodeagent.protocol.bounds import WHY
 from nodeagent.protocol.canonical import canonical, read_text
 from nodeagent.protocol.messages import MOST_CHECKS, MOST_COMMANDS, Report
 
@@ -46,6 +47,16 @@ def test_an_agent_that_tells_no_commands_is_believed_and_too_long_texts_are_not(
     for name in ("commands", "last_runs"):
         with pytest.raises(MessageError, match=rf"report\.{name}"):
             read(REPORT, **{name: "x" * (MOST_COMMANDS + 1)})
+
+
+def test_a_report_says_why_each_order_is_refused() -> None:
+    body = REPORT.body()
+    del body["refuses"]  # as an agent of 0.2.0
+    assert Report.from_body(body) == REPORT
+    report = replace(REPORT, refuses="x" * WHY)
+    assert read(report) == report
+    with pytest.raises(MessageError, match=r"report\.refuses"):
+        read(REPORT, refuses="x" * (WHY + 1))
 
 
 @pytest.mark.parametrize(

@@ -222,10 +222,19 @@ def status(where: Where, *, as_json: bool) -> int:
         on = screen()
         show(this_roll, on)
         for held in reach.get("/1/held") if this_roll["over-at"] is None else ():
-            if held["kind"].startswith("roll-") and held["kind"] not in _SHOWN:
+            if _is_of(this_roll, held):
                 on.line(f"Blocked: {held['reason']}")
     bad = this_roll is not None and this_roll["state"] in ("stopped", "paused", "canceled")
     return reach.doubtful or int(bad)
+
+
+def _is_of(this_roll: Json, held: Json) -> bool:
+    """Check whether a reason is one of the roll, or of a node whose turn is not over."""
+    if held["kind"] in _SHOWN or held["incident"]:
+        return False
+    over = ("done", "skipped")
+    nodes = {node["name"] for node in this_roll["nodes"] if node["phase"] not in over}
+    return bool(held["kind"].startswith("roll-")) or held["node"] in nodes
 
 
 def show(this_roll: Json, on: Screen) -> None:

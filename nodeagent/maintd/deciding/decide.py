@@ -18,8 +18,8 @@ from nodeagent.maintd.fencing.plan import Fencer
 from nodeagent.maintd.incidents import lifecycle, referral
 from nodeagent.maintd.incidents.plan import Planner
 from nodeagent.maintd.ledger import (
+    agents,
     lost_jobs,
-    node_clocks,
     other_master,
     proposals,
     undiagnosed,
@@ -128,7 +128,7 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
         *evened.held,
         *departures.moves_again(ledger, snapshot, situation.room.departures, now),
         *undiagnosed.reasons(ledger, observed, now),
-        *node_clocks.reasons(observed),
+        *agents.reasons(observed),
         *unreachable.reasons(ledger, observed, policy, now, judgement.judged(observed, now)),
     )
     held = tuple(dict.fromkeys(told))  # a node's clock also by a planner that waits for it

@@ -317,6 +317,11 @@ def clocks(looks: Mapping[str, Look]) -> dict[str, Ms]:
     return {name: look.ahead for name, look in looks.items() if isinstance(look, Seen)}
 
 
+def refusing(looks: Mapping[str, Look]) -> dict[str, str]:
+    """Why agents refuse each order now. Pure."""
+    return {name: report.refuses for name, report in _reports(looks) if report.refuses}
+
+
 def without_diagnosis(looks: Mapping[str, Look]) -> dict[str, tuple[str, ...]]:
     """The commands for which agents take orders without a diagnosis. Pure."""
     return {name: report.runs for name, report in _reports(looks) if report.runs}

@@ -33,6 +33,7 @@ from nodeagent.maintd.engine.poll import (
     clocks,
     of_the_same,
     out_of_reach,
+    refusing,
     understand,
     without_diagnosis,
 )
@@ -309,6 +310,7 @@ class Engine:
             boots=boots(looks),
             runs=without_diagnosis(looks),
             clocks=clocks(looks),
+            refusing=refusing(looks),
             alerts=self.firing.alerts(inquiries.blocking_alerts(ledger)),
         )
         evidence = self._evidence(ledger, observed, looks, now)

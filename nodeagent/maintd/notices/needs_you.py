@@ -26,6 +26,7 @@ from nodeagent.model.incident import Incident, Status
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.queue import Entry, EntryStatus
 from nodeagent.model.reason import (
+    AgentKind,
     AnyKind,
     BalanceKind,
     BudgetKind,
@@ -72,9 +73,7 @@ YOURS: frozenset[AnyKind] = frozenset(
         Kind.OFFLINE_ANSWERS,
         Kind.UNDIAGNOSED,
         Kind.MORE_UNDIAGNOSED,
-        Kind.CLOCK_AHEAD,
-        Kind.CLOCK_BEHIND,
-        Kind.MORE_CLOCKS,
+        *AgentKind,
         # Nodes out of service that nobody puts back.
         Kind.WAITS_FOR_REPAIR,
         Kind.RUNS_AGAIN,

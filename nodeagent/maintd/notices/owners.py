@@ -16,6 +16,7 @@ from nodeagent.maintd.notices.delivery import Delivered, Delivery, Refused, Retr
 from nodeagent.maintd.owners import milestones
 from nodeagent.maintd.owners.offer_json import Book, milestone_json, question_json
 from nodeagent.maintd.owners.offers import listed
+from nodeagent.maintd.planning.admission import no_orders
 from nodeagent.maintd.planning.intents import without_claim
 from nodeagent.maintd.planning.situation import Situation
 from nodeagent.model.action import RunCommand
@@ -56,7 +57,9 @@ def agent_is_free(ledger: Ledger, observed: Observed) -> bool:
     """Check whether the master's own agent can take an order."""
     master = observed.snapshot.master
     busy = any(isinstance(i.action, RunCommand) and i.action.node == master for i in ledger.intents)
-    return not busy and master in observed.snapshot.nodes and master not in observed.doubts
+    if busy or master not in observed.snapshot.nodes or master in observed.doubts:
+        return False
+    return no_orders(master, observed) is None
 
 
 class _Change(Protocol):

@@ -8,7 +8,7 @@ from nodeagent.model.diagnosis import Diagnosis, Need
 from nodeagent.model.incident import Incident, Status
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.outage import Outage
-from nodeagent.model.reason import Detail, Kind, Reason, because
+from nodeagent.model.reason import AgentKind, Detail, Kind, Reason, because
 from nodeagent.model.snapshot import Node, Observed
 from nodeagent.model.units import Ms
 from nodeagent.protocol.bounds import LIFE
@@ -67,11 +67,22 @@ def may_go_on(incident: Incident, observed: Observed, holds: Mapping[str, Reason
 
 
 def no_orders(name: str, observed: Observed) -> Reason | None:
-    """Why a node's agent would refuse each order; an order must still be valid as it arrives."""
+    """Why a node's agent would refuse each order: it says so, or its clock is too far ahead."""
+    return refuses_orders(name, observed) or clock_ahead(name, observed)
+
+
+def refuses_orders(name: str, observed: Observed) -> Reason | None:
+    """Why a node's agent refuses each order now, as it says in its report."""
+    why = observed.refusing.get(name)
+    return because(AgentKind.REFUSES_ORDERS, name, why=why) if why else None
+
+
+def clock_ahead(name: str, observed: Observed) -> Reason | None:
+    """Why an order of ours would not be valid any more as it arrives."""
     ahead = observed.clocks.get(name, 0)
     if ahead < LIFE - _ON_ITS_WAY:
         return None
-    return because(Kind.CLOCK_AHEAD, name, by=rounded(ahead))
+    return because(AgentKind.CLOCK_AHEAD, name, by=rounded(ahead))
 
 
 def rounded(ms: int) -> int:

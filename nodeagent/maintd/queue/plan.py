@@ -92,6 +92,8 @@ class _Agent:
             return because(Kind.NO_MASTER)
         if doubt := observed.doubts.get(self.master):
             return because(Kind.AGENT_IN_DOUBT, self.master, doubt=doubt)
+        if why := admission.no_orders(self.master, observed):
+            return why
         for intent in ledger.intents:
             action = intent.action
             if not isinstance(action, RunCommand) or action.node != self.master:
@@ -242,6 +244,8 @@ class _Places:
             return because(Kind.NEW_MIRROR, node.name, instance=copied)
         if entry.at_work or entry.status.finished:
             return None
+        if why := admission.no_orders(self._observed.snapshot.master, self._observed):
+            return why  # a drained node would wait for its repair
         if why := admission.no_room_in_work(node, self._room, self._policy):
             return why
         return admission.another_candidate(node, self._incidents, self._nodes)

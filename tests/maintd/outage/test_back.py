@@ -16,7 +16,7 @@ from nodeagent.model.fencing import Fencing, Stage
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import PAUSE_TAG, Hold, Ledger, Outcome, RoleChange
 from nodeagent.model.outage import Back, Outage, Proof, Wanted, Way
-from nodeagent.model.reason import Kind, Reason, because
+from nodeagent.model.reason import AgentKind, Kind, Reason, because
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Done
 from tests.build import situation
@@ -135,14 +135,19 @@ def test_a_check_that_fails_keeps_it_out_and_is_tried_five_times() -> None:
     assert state(rig) == "in service"
 
 
-def test_a_check_waits_while_the_clock_of_the_node_is_ahead() -> None:
+@pytest.mark.parametrize("kind", [AgentKind.CLOCK_AHEAD, AgentKind.REFUSES_ORDERS])
+def test_a_check_waits_while_the_agent_would_refuse_its_order(kind: AgentKind) -> None:
     rig = evacuated(CHECKED)
-    rig.agents.ahead["n3"] = Ms(90_000)
+    if kind is AgentKind.CLOCK_AHEAD:
+        rig.agents.ahead["n3"] = Ms(90_000)
+    else:
+        rig.agents.refusing["n3"] = "its disk is full"
     done(rig)
     result = later(rig, 80)
     assert (state(rig), ran(rig)) == ("drained", [])
-    assert Kind.CLOCK_AHEAD in {kind for why in whys(result) for kind, _ in within(why)}
-    del rig.agents.ahead["n3"]
+    assert kind in {kind for why in whys(result) for kind, _ in within(why)}
+    rig.agents.ahead.clear()
+    rig.agents.refusing.clear()
     later(rig, 30)
     assert (state(rig), ran(rig)) == ("in service", ["memtest"])
 

@@ -53,6 +53,16 @@ def test_all_open_offers_are_on_its_standard_input_once() -> None:
     assert one.ledger.intents == ()
 
 
+def test_they_are_told_once_the_agent_takes_orders() -> None:
+    one = rig()
+    one.agents.refusing["n1"] = "its disk is full"
+    ticks(one, 6)
+    assert one.agents.orders == []
+    one.agents.refusing.clear()
+    ticks(one, 6)
+    assert told(one.ledger) == [True, True]
+
+
 def question(owner: str, instances: int, about: int = 0) -> dict[str, Any]:
     names = [f"instance-{n}.example.org" for n in range(instances)]
     asked = {"id": owner, "owner": owner, "instances": names}

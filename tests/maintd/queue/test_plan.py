@@ -23,7 +23,7 @@ from nodeagent.model.queue import (
     RepairStep,
     StepStatus,
 )
-from nodeagent.model.reason import AnyKind, Kind, because
+from nodeagent.model.reason import AgentKind, AnyKind, Kind, because
 from nodeagent.model.snapshot import Beside, Node, Observed
 from nodeagent.model.stage import FULL
 from tests.build import situation
@@ -107,6 +107,9 @@ AGENT = {
     ),
     "the master's agent is in doubt": Case(
         observed=seen(WORLD, doubts={"n1": "silent"}), why=Kind.AGENT_IN_DOUBT
+    ),
+    "the master's agent would refuse the order": Case(
+        observed=seen(WORLD, refusing={"n1": "its disk is full"}), why=AgentKind.REFUSES_ORDERS
     ),
     "another agent is in doubt": Case(
         observed=seen(WORLD, doubts={"n2": "silent"}), ordered=ORDERED
@@ -274,6 +277,11 @@ ENDS = {
 DRAIN = {
     "an empty node": Case((DRAINS,), ("queue:0:empty",)),
     "what can leave": Case((DRAINS,), ("queue:0:empty",), observed=with_instances(a=("n4", "n2"))),
+    "not while the master's agent would refuse its repair": Case(
+        (DRAINS,),
+        observed=seen(WORLD, refusing={"n1": "its disk is full"}),
+        why=AgentKind.REFUSES_ORDERS,
+    ),
     "what moves is let end": Case(
         (begun(at=DRAINING, operation="drains"),),
         ledger=Ledger(intents=(works(Drain("n4"), OfEntry(0, "empty")),)),

@@ -22,7 +22,7 @@ from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Decision, Hold, Intent, Ledger, Outcome, Storm
 from nodeagent.model.outage import Back, Outage, Proof, Wanted, Way
 from nodeagent.model.purpose import OfReturn, OfRoll, Purpose
-from nodeagent.model.reason import AnyKind, Kind, RollKind, because
+from nodeagent.model.reason import AgentKind, AnyKind, Kind, RollKind, because
 from nodeagent.model.roll import REBOOT, Hours, Phase, Roll, RollNode, Terms
 from nodeagent.model.snapshot import Group, Instance, Observed, Snapshot
 from nodeagent.model.units import Ms, Nanoseconds
@@ -181,8 +181,8 @@ WAITS: dict[str, tuple[Ledger, Observed, AnyKind]] = {
     "its agent does not list the command": (roll(N3), found(runs={}), RollKind.ROLL_NOT_LISTED),
     "its agent would refuse the order": (
         roll(N3),
-        found(clocks={"n3": Ms(90_000)}),
-        Kind.CLOCK_AHEAD,
+        found(refusing={"n3": "its disk is full"}),
+        AgentKind.REFUSES_ORDERS,
     ),
     "it shares an instance with one that is away": (
         roll(N4, RUNS, terms=replace(TERMS, at_once=2)),
