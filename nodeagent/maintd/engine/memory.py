@@ -74,7 +74,6 @@ class Memory:
         self._now = now
         self._steady = steady
         self._carrier = Carrier(cluster, now, confirm, check)
-        self._newest = Ledger()  # that was saved
         self._handed: Ledger | None = None  # the newest that is in the rule, and since when
         self._handed_at = 0.0
         self._me = ""  # our node's UUID
@@ -103,24 +102,23 @@ class Memory:
         lately = self._steady() - self._handed_at < _SEEN_AGAIN
         if self._handed is None or self.kept.behind or not lately:
             return False
-        return timeless(self._handed) == timeless(self._newest)
+        return timeless(self._handed) == timeless(self._store.ledger)
 
     def save(
         self, ledger: Ledger, events: Sequence[Event] = (), answers: Mapping[str, str] | None = None
     ) -> None:
         """Save on this node's disk; `hand_over` comes before anything is done."""
         self._store.save(ledger, events, answers)
-        self._newest = ledger
         self._carrier.noted(events)
 
-    async def hand_over(self, ledger: Ledger) -> bool:
+    async def hand_over(self) -> bool:
         """Write the newest save into the rule, if it is not there; tell whether it is.
 
         Only whom the vote has confirmed as the master calls it.
         """
-        self._newest = ledger
         if not self._began or self.handed_over:
             return self._began
+        ledger = self._store.ledger
         self._handed = None  # who knows what is there if no answer comes
         written = await self._carrier.write(self._store.number, self._me, ledger)
         if written:
@@ -208,7 +206,6 @@ class Memory:
             conduct.back()
             self._began = True
         self.uncertain, self._forced = None, False
-        self._newest = mended.ledger
         return mended.ledger
 
     async def _in_doubt(

@@ -467,7 +467,7 @@ class Engine:
         fresh = [i for i in decision.ledger.intents if i.id not in known]
         if fresh:
             failpoint.reach("intended")
-        handed_over = await self._memory.hand_over(decision.ledger)
+        handed_over = await self._memory.hand_over()
         self.outbox.tell(letters)
         if self._memory.handed_over:
             targets, snapshot = self.outbox.targets, observed.snapshot
@@ -480,7 +480,7 @@ class Engine:
                 fresh, held = self._without_waiting(fresh, observed.uncertain)
                 decision = replace(decision, held=(*decision.held, *held))
             await self._submitter.submit(fresh, observed)
-            await self._memory.hand_over(self._known())
+            await self._memory.hand_over()
         return replace(decision, ledger=self._ledger)
 
     def _without_waiting(
