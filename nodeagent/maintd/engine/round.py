@@ -173,7 +173,6 @@ class Engine:
         self._cluster = cluster
         self._look = look
         self._now = now
-        self._steady = steady
         self.acting = Acting(conduct)
         self._memory = Memory(
             store, cluster, now, steady, confirm=self._check_acting, check=self.acting.check

@@ -263,9 +263,7 @@ def seen_out(incident: Incident, nodes: Mapping[str, Node]) -> Incident:
     return replace(incident, drained=True)
 
 
-def absorb(
-    ledger: Ledger, observed: Observed, now: Ms, before: tuple[Incident, ...] = ()
-) -> Ledger:
+def absorb(ledger: Ledger, observed: Observed, now: Ms, before: tuple[Incident, ...]) -> Ledger:
     """Turn each diagnosis without an incident into one; `before` are those of the last round."""
     known_ids = {incident.id for incident in ledger.incidents}
     passed = {

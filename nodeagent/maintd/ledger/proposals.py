@@ -42,7 +42,7 @@ def remember(
     if not (asked or ledger.proposals):
         return ledger
     put_back = {blocked.incident for blocked in held if blocked.why.kind is Kind.PUT_BACK_BY_OTHERS}
-    round_ = _Round(before, ledger, observed, asked, put_back, now)
+    round_ = _Round(ledger, observed, asked, put_back, now)
     known = {(proposal.what, proposal.subject) for proposal in ledger.proposals}
     kept = [round_.gone_on(proposal) for proposal in ledger.proposals]
     kept += [round_.new(wanted) for key, wanted in asked.items() if key not in known]
@@ -99,7 +99,6 @@ def _what(incident: Incident) -> What:
 class _Round:
     """One round. `put_back` are the incidents whose node a person has put back meanwhile."""
 
-    before: Ledger
     ledger: Ledger
     observed: Observed
     asked: Mapping[tuple[What, str], _Asked]
