@@ -48,6 +48,22 @@ class _Ganeti:
 
 
 @dataclass(frozen=True, slots=True)
+class _Start:
+    """The ledger to begin with, before Ganeti's tags and jobs correct it, and events about it.
+
+    `above` is the number of the rule that it is from, 0 for this node's own. Requests before
+    `repeat_before` must be repeated. `marked` is since when another node may have been the master;
+    0 for the rule's ledger, which is the newest whoever was.
+    """
+
+    ledger: Ledger
+    events: Sequence[Event] = ()
+    above: int = 0
+    repeat_before: Ms = Ms(0)
+    marked: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class _Mended:
     """A ledger corrected by Ganeti, with the requests that must be repeated."""
 
@@ -181,43 +197,49 @@ class Memory:
         if choice in (Choice.UNREADABLE, Choice.NEWER) and not decided:
             assert isinstance(rule, Trouble)
             return await self._in_doubt(ours, Uncertain(self._now(), rule, why), ganeti, policy)
-        ledger, events, above, repeat_before, marked = ours, list[Event](), 0, Ms(0), 0
         if choice is Choice.RULE:
             assert carried is not None
-            ledger, above, repeat_before = (
-                _with_late_pauses(carried, ours),
-                carried.number,
-                self._started,
-            )
-            events = [] if conduct.dry else self._taken(carried, ganeti.snapshot)
-        elif choice is not Choice.FILE and not decided:
-            marked = conduct.away()
-            if choice is Choice.FILE_ALONE and not conduct.dry:
-                events = [happened(self._now(), "rule-missing")]
-        mended = await self._mended(ledger, ganeti, policy, marked, repeat_before)
+            start = self._start_with_rule(carried, ours, ganeti.snapshot, conduct)
+        elif choice is Choice.FILE or decided:
+            start = _Start(ours)
+        else:
+            missing = choice is Choice.FILE_ALONE and not conduct.dry
+            events = [happened(self._now(), "rule-missing")] if missing else []
+            start = _Start(ours, events, marked=conduct.away())
+        mended = await self._mended(start, ganeti, policy)
         if not conduct.dry:
-            if events or mended.answers or mended.ledger != ledger or above or decided:
-                all_events = (*events, *mended.told)
-                rule_of = self._carrier.digest if above or decided else None
-                self._store.save(
-                    mended.ledger, all_events, mended.answers, above=above, rule=rule_of
-                )
-                self._carrier.noted(all_events)
+            self._save_begun(start, mended, decided=decided)
             conduct.back()
             self._began = True
         self.uncertain, self._forced = None, False
         return mended.ledger
+
+    def _start_with_rule(
+        self, carried: Carried, ours: Ledger, snapshot: Snapshot, conduct: Conduct
+    ) -> _Start:
+        events = [] if conduct.dry else self._taken(carried, snapshot)
+        ledger = _with_late_pauses(carried, ours)
+        return _Start(ledger, events, above=carried.number, repeat_before=self._started)
+
+    def _save_begun(self, start: _Start, mended: _Mended, *, decided: bool) -> None:
+        another = start.above or decided  # the ledger of the rule, or one instead of that
+        changed = mended.answers or mended.ledger != start.ledger
+        if start.events or changed or another:
+            events = (*start.events, *mended.told)
+            rule = self._carrier.digest if another else None
+            self._store.save(mended.ledger, events, mended.answers, above=start.above, rule=rule)
+            self._carrier.noted(events)
 
     async def _in_doubt(
         self, ours: Ledger, uncertain: Uncertain, ganeti: _Ganeti, policy: Policy
     ) -> Ledger:
         """Go on with the work on incidents only."""
         if self.uncertain is not None:
-            self.uncertain = Uncertain(self.uncertain.since, uncertain.trouble, uncertain.why)
+            self.uncertain = replace(uncertain, since=self.uncertain.since)
             return ours
         self.uncertain = uncertain
         log.warning("ledger-uncertain why=%s", uncertain.trouble.value)
-        return (await self._mended(ours, ganeti, policy, 0)).ledger
+        return (await self._mended(_Start(ours), ganeti, policy)).ledger
 
     def _taken(self, carried: Carried, snapshot: Snapshot) -> list[Event]:
         """Take the rule's ledger: its events that we do not have, and what of ours is not in force.
@@ -237,20 +259,12 @@ class Memory:
             *taken(whose, carried.at, lost, self._now()),
         ]
 
-    async def _mended(
-        self,
-        loaded: Ledger,
-        ganeti: _Ganeti,
-        policy: Policy,
-        marked: int,
-        repeat_before: Ms = Ms(0),
-    ) -> "_Mended":
+    async def _mended(self, start: _Start, ganeti: _Ganeti, policy: Policy) -> _Mended:
         """Return the ledger corrected by Ganeti's tags and jobs.
 
-        `marked` is since when another node may have been the master, 0 for the rule's ledger: it is
-        the newest whoever was. Only a job that it does not know shows that something is missing.
-        Requests before `repeat_before` must be repeated.
+        A ledger whose newest job Ganeti does not know is as one that another master may have left.
         """
+        loaded, marked = start.ledger, start.marked
         now, trails, snapshot = self._now(), ganeti.trails, ganeti.snapshot
         gone = await self._lost(trails, snapshot, now)
         repairs = bool(policy.procedures.repair_procedures)
@@ -268,7 +282,7 @@ class Memory:
             roles=roles,
             others=self._others,
         )
-        late_before = max(repeat_before, other_master.seen(loaded, marked, self._others or 0))
+        late_before = max(start.repeat_before, other_master.seen(loaded, marked, self._others or 0))
         late = [wish for wish in self._store.wishes() if wish.at <= late_before]
         events = refuse(late, other_master.SAY_AGAIN, now)
         if behind and recovered.away and not loaded.away:
