@@ -16,7 +16,7 @@ from nodeagent.errors import NotMaster, Unavailable
 from nodeagent.maintd.balancing.headroom_thread import Headrooms
 from nodeagent.maintd.balancing.ratings import Rating
 from nodeagent.maintd.balancing.search_thread import Adviser, nothing_measured, unanswered
-from nodeagent.maintd.deciding import inquiries
+from nodeagent.maintd.deciding import inquiries, reports
 from nodeagent.maintd.deciding.decide import decide
 from nodeagent.maintd.engine import failpoint
 from nodeagent.maintd.engine.conduct import Acting, Conduct, count
@@ -24,18 +24,6 @@ from nodeagent.maintd.engine.jobs import Inquiry
 from nodeagent.maintd.engine.memory import Memory
 from nodeagent.maintd.engine.noded import Noded
 from nodeagent.maintd.engine.orders import Ordering
-from nodeagent.maintd.engine.poll import (
-    alone,
-    apart,
-    as_online,
-    beside,
-    boots,
-    clocks,
-    of_the_same,
-    out_of_reach,
-    understand,
-    without_diagnosis,
-)
 from nodeagent.maintd.engine.submit import Submitter
 from nodeagent.maintd.engine.timezones import read_zones
 from nodeagent.maintd.engine.withdrawals import Withdrawals
@@ -249,8 +237,8 @@ class Engine:
         _unless(stop)
         at, asked = self._now(), self.acting.now()
         doubtful = inquiries.offline_nodes(ledger, snapshot, repairs=repairs)
-        looks = await self._look(as_online(snapshot, doubtful))
-        looks, answering = apart(looks, doubtful)
+        looks = await self._look(reports.as_online(snapshot, doubtful))
+        looks, answering = reports.apart(looks, doubtful)
         self._started = min(self._started or self._now(), self._now())
         _unless(stop)
         return _Polled(
@@ -272,42 +260,28 @@ class Engine:
         Before them only the list of nodes counts.
         """
         ledger, now = polled.ledger, self._now()
-        diagnoses, _ = understand(polled.looks, now, self.conduct.oldest)
+        diagnoses, _ = reports.understand(polled.looks, now, self.conduct.oldest)
         moving = inquiries.wants_others_jobs(ledger, polled.snapshot, diagnoses, self.policy, now)
         busy = await self._inquiry.busy() if moving else {}
         snapshot = await asyncio.to_thread(self._cluster.snapshot)
-        looks = of_the_same(polled.looks, polled.snapshot, snapshot)
+        looks = reports.of_the_same(polled.looks, polled.snapshot, snapshot)
         now = self._now()
         moment = self.conduct.moment(now)
         ledger = clock.in_step(ledger, moment)
-        diagnoses, doubts = understand(looks, now, self.conduct.oldest)
-        doubts |= {
-            name: "not asked yet"
-            for name, node in snapshot.nodes.items()
-            if name not in looks and not node.offline
-        }
-        observed = Observed(
-            snapshot,
-            diagnoses,
-            doubts,
-            polled.results,
-            polled.absent,
+        observed = replace(
+            reports.observed(snapshot, looks, now, self.conduct.oldest),
+            results=polled.results,
+            absent=polled.absent,
             wishes=await asyncio.to_thread(self._store.wishes),
             jobs=polled.jobs,
             advice=self._adviser.advice(),
             busy=busy,
             sick=self.inventory.sick(ledger.queue),
             watcher_paused=polled.watcher_paused,
-            beside=beside(looks),
-            keys=node_keys.shown(looks),
-            unanswered=out_of_reach(looks),
             noded=self._noded.answers(),
             started=self._started,
             uncertain=self._memory.uncertain,
             answering=polled.answering,
-            boots=boots(looks),
-            runs=without_diagnosis(looks),
-            clocks=clocks(looks),
             alerts=self.firing.alerts(inquiries.blocking_alerts(ledger)),
         )
         evidence = self._evidence(ledger, observed, looks, now)
@@ -379,9 +353,9 @@ class Engine:
         names = {i.node for i in intents if takes_for_dead(i, ledger) and i.node in nodes}
         if not names:
             return {}
-        looks = await self._look(alone(before.snapshot, names))
+        looks = await self._look(reports.alone(before.snapshot, names))
         now = self._now()
-        diagnoses, _ = understand(looks, now, self.conduct.oldest)
+        diagnoses, _ = reports.understand(looks, now, self.conduct.oldest)
         evidence = self._witnesses.evidence(dict.fromkeys(names, now), looks, self._noded, now)
         observed = replace(before, diagnoses=diagnoses, evidence=evidence)
         whys = {i.id: why_spared(i, ledger, before, observed, now) for i in intents}
