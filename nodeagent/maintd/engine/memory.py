@@ -8,7 +8,7 @@ person has decided; it works on incidents meanwhile, by Ganeti's tags and jobs.
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -17,7 +17,7 @@ from nodeagent.errors import Unavailable
 from nodeagent.maintd.deciding import inquiries
 from nodeagent.maintd.deciding.recover import recover
 from nodeagent.maintd.engine.carrier import Carrier
-from nodeagent.maintd.engine.conduct import Conduct
+from nodeagent.maintd.engine.conduct import Acting
 from nodeagent.maintd.ledger import lost_tags, other_master
 from nodeagent.maintd.ledger.choice import Choice, Finding, choose
 from nodeagent.maintd.ledger.clock import timeless
@@ -81,15 +81,15 @@ class Memory:
         cluster: Cluster,
         now: Callable[[], Ms],
         steady: Callable[[], float],
-        confirm: Callable[[], Awaitable[None]],
-        check: Callable[[], None],
+        acting: Acting,
     ) -> None:
         self.uncertain: Uncertain | None = None
         self._store = store
         self._cluster = cluster
         self._now = now
         self._steady = steady
-        self._carrier = Carrier(cluster, now, confirm, check)
+        self._acting = acting
+        self._carrier = Carrier(cluster, now, acting)
         self._handed: Ledger | None = None  # the newest that is in the rule, and since when
         self._handed_at = 0.0
         self._me = ""  # our node's UUID
@@ -158,22 +158,22 @@ class Memory:
 
     # The ledger.
 
-    async def recall(self, conduct: Conduct, policy: Policy) -> Ledger:
+    async def recall(self, policy: Policy) -> Ledger:
         """Return the ledger to begin with."""
         loaded = await asyncio.to_thread(self._store.load)
         self._started = self._started or self._now()
         self._carrier.begin(await asyncio.to_thread(self._store.audits, EVENTS))
-        return await self._begin(loaded, conduct, policy)
+        return await self._begin(loaded, policy)
 
-    async def renewed(self, ledger: Ledger, conduct: Conduct, policy: Policy) -> Ledger:
+    async def renewed(self, ledger: Ledger, policy: Policy) -> Ledger:
         """Return the newest ledger; if somebody has removed or changed its rule, tell it.
 
         `hand_over` writes the rule again. Fenced: another node's maintd has acted since.
         """
-        if conduct.dry:
+        if self._acting.conduct.dry:
             return ledger
         if not self._began:
-            return await self._begin(ledger, conduct, policy)
+            return await self._begin(ledger, policy)
         change = await self._carrier.look(self._store.number, self._me)
         if change is not None:
             kind = "rule-removed" if change is Finding.REMOVED else "rule-changed"
@@ -181,7 +181,8 @@ class Memory:
             self._handed = None
         return ledger
 
-    async def _begin(self, ours: Ledger, conduct: Conduct, policy: Policy) -> Ledger:
+    async def _begin(self, ours: Ledger, policy: Policy) -> Ledger:
+        conduct = self._acting.conduct
         trails = await asyncio.to_thread(self._cluster.trails)
         ganeti = _Ganeti(await asyncio.to_thread(self._cluster.snapshot), trails)
         if self._others is None:
@@ -199,7 +200,7 @@ class Memory:
             return await self._in_doubt(ours, Uncertain(self._now(), rule, why), ganeti, policy)
         if choice is Choice.RULE:
             assert carried is not None
-            start = self._start_with_rule(carried, ours, ganeti.snapshot, conduct)
+            start = self._start_with_rule(carried, ours, ganeti.snapshot)
         elif choice is Choice.FILE or decided:
             start = _Start(ours)
         else:
@@ -214,10 +215,8 @@ class Memory:
         self.uncertain, self._forced = None, False
         return mended.ledger
 
-    def _start_with_rule(
-        self, carried: Carried, ours: Ledger, snapshot: Snapshot, conduct: Conduct
-    ) -> _Start:
-        events = [] if conduct.dry else self._taken(carried, snapshot)
+    def _start_with_rule(self, carried: Carried, ours: Ledger, snapshot: Snapshot) -> _Start:
+        events = [] if self._acting.conduct.dry else self._taken(carried, snapshot)
         ledger = _with_late_pauses(carried, ours)
         return _Start(ledger, events, above=carried.number, repeat_before=self._started)
 

@@ -145,7 +145,6 @@ class Engine:
         headrooms: Headrooms | None = None,
     ) -> None:
         self.policy = policy
-        self.conduct = conduct
         self.inventory = inventory or Inventory(InventorySettings(), now, steady)
         self.outbox = outbox if outbox is not None else Outbox((), now)
         self.firing = firing or Firing(lambda: self.outbox.targets.values(), steady)
@@ -162,26 +161,27 @@ class Engine:
         self._look = look
         self._now = now
         self.acting = Acting(conduct)
-        self._memory = Memory(
-            store, cluster, now, steady, confirm=self._check_acting, check=self.acting.check
-        )
+        self._memory = Memory(store, cluster, now, steady, self.acting)
         self._inquiry = Inquiry(cluster, orders, steady)
         self._submitter = Submitter(
             cluster,
             orders,
-            self._check_acting,
+            self.acting,
             self._known,
             self._remember,
             steady,
-            self.acting.check,
             self._spared,
         )
-        self._withdrawals = Withdrawals(cluster, self._check_acting, self.acting.check)
+        self._withdrawals = Withdrawals(cluster, self.acting)
         self._ledger: Ledger | None = None
         self._put_off: frozenset[tuple[str, str]] = frozenset()  # nodes and actions
         self._heard = AgentStates()
         self._started = Ms(0)  # of the first round
         self._last: Decision | None = None
+
+    @property
+    def conduct(self) -> Conduct:
+        return self.acting.conduct
 
     @property
     def ledger(self) -> Ledger | None:
@@ -207,7 +207,7 @@ class Engine:
 
         Unavailable: no decision, try again later. NotMaster: this node is not the master.
         """
-        await self._check_master()
+        await self.acting.ask()
         seen = await self._observe(await self._poll(stop), stop)
         decision = decide(seen.ledger, seen.observed, self.policy, seen.now)
         _unless(stop)
@@ -378,17 +378,6 @@ class Engine:
 
     # Observe.
 
-    async def _check_master(self) -> None:
-        asked = self.acting.now()
-        await asyncio.to_thread(self.conduct.check_master)
-        if not self.conduct.vote:
-            self.acting.named(asked)
-
-    async def _check_acting(self) -> None:
-        """Check this before an effect; last what may have ended during the first question."""
-        await self._check_master()
-        self.acting.check()
-
     def _idle(self, looks: Mapping[str, Look], snapshot: Snapshot, asked: float) -> str | None:
         if self.conduct.dry:
             return "a dry run: nothing is remembered and nothing done"
@@ -404,9 +393,9 @@ class Engine:
 
     async def _remembered(self) -> Ledger:
         if self._ledger is None:
-            self._ledger = await self._memory.recall(self.conduct, self.policy)
+            self._ledger = await self._memory.recall(self.policy)
         else:
-            self._ledger = await self._memory.renewed(self._ledger, self.conduct, self.policy)
+            self._ledger = await self._memory.renewed(self._ledger, self.policy)
         return self._ledger
 
     # Save and act.
