@@ -1,9 +1,7 @@
 """The jobs of an instance's repairs: how each ended, and what it did. Pure."""
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
-from uuid import UUID
 
 from nodeagent.autorepair.tags import Record, RepairType, compose, fit
 from nodeagent.model.action import (
@@ -20,6 +18,7 @@ from nodeagent.model.action import (
 from nodeagent.model.ledger import Outcome, Result, Trail
 from nodeagent.model.purpose import AUTOREPAIR
 from nodeagent.model.snapshot import Instance
+from nodeagent.model.timed_id import moment_of, timed_id
 from nodeagent.model.units import Ms
 
 RETRY_AFTER = 300_000  # ms before the next try after a failure
@@ -165,19 +164,13 @@ def _only_tags(job: Trail) -> bool:
 
 
 def repair_id(instance: str, now: Ms) -> str:
-    """Derive the id of a repair that starts `now` (unix ms); we can recognise it.
-
-    A UUID of version 8 (RFC 9562): 48 bits of the time, 74 of a digest of the instance's name.
-    """
-    digest = hashlib.sha256(f"{AUTOREPAIR}\n{instance}".encode()).digest()
-    bits = int.from_bytes(digest[:10], "big") >> 6
-    value = (now & (2**48 - 1)) << 80 | 8 << 76 | (bits >> 62) << 64
-    return str(UUID(int=value | 0b10 << 62 | bits & (2**62 - 1)))
+    """Derive the id of a repair that starts `now` (unix ms); we can recognise it."""
+    return timed_id(now, f"{AUTOREPAIR}\n{instance}")
 
 
 def is_ours(identity: str, instance: str) -> bool:
     """Tell whether we have started the repair of this id."""
     try:
-        return repair_id(instance, Ms(UUID(identity).int >> 80)) == identity
+        return repair_id(instance, moment_of(identity)) == identity
     except ValueError:
         return False

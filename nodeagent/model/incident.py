@@ -1,11 +1,10 @@
 """One diagnosis on one node, from detection until it is closed. Pure."""
 
-import hashlib
 from dataclasses import dataclass, replace
 from enum import Enum, auto
-from uuid import UUID
 
 from nodeagent.model.diagnosis import Diagnosis, Need
+from nodeagent.model.timed_id import moment_of, timed_id
 from nodeagent.model.units import Ms
 
 
@@ -153,23 +152,14 @@ def shown_by(tag: str) -> tuple[Status | None, str]:
 
 
 def incident_id(node: str, diagnosis: Diagnosis, noted_at: Ms) -> str:
-    """Derive an incident's id from its facts: deciding stays pure, and the id can be checked.
+    """Derive an incident's id from its node's UUID, its diagnosis, and when it was detected.
 
-    A UUID of version 8 (RFC 9562): 48 bits of unix milliseconds, and 74 bits of the digest of the
-    node's UUID and the diagnosis text. So a maintd that has lost its ledger reads from an
-    incident's tag alone when it was detected, and whether the node still reports the same.
+    So a maintd that has lost its ledger reads from an incident's tag alone when it was detected,
+    and whether the node still reports the same.
     """
-    digest = hashlib.sha256(f"{node}\n{diagnosis.text}".encode()).digest()
-    bits = int.from_bytes(digest[:10], "big") >> 6  # 74 bits
-    value = (noted_at & (2**48 - 1)) << 80 | 8 << 76 | (bits >> 62) << 64
-    return str(UUID(int=value | 0b10 << 62 | bits & (2**62 - 1)))
-
-
-def noted_when(identity: str) -> Ms:
-    """Read from an incident's id when it was detected, unix ms."""
-    return Ms(UUID(identity).int >> 80)
+    return timed_id(noted_at, f"{node}\n{diagnosis.text}")
 
 
 def is_same(identity: str, node: str, diagnosis: Diagnosis) -> bool:
     """Tell whether the id belongs to this diagnosis on this node, whenever it was detected."""
-    return incident_id(node, diagnosis, noted_when(identity)) == identity
+    return incident_id(node, diagnosis, moment_of(identity)) == identity

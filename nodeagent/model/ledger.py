@@ -322,6 +322,17 @@ class Ledger:
             if outage.back is not None and outage.back.reported
         )
 
+    # What is remembered of a group, by its UUID.
+
+    def agenda_of(self, group: str) -> Agenda | None:
+        return next((agenda for agenda in self.agenda if agenda.group == group), None)
+
+    def halt_of(self, group: str) -> Halt | None:
+        return next((halt for halt in self.halts if halt.group == group), None)
+
+    def lopsided_of(self, group: str) -> Lopsided | None:
+        return next((lopsided for lopsided in self.lopsided if lopsided.group == group), None)
+
 
 @dataclass(frozen=True, slots=True)
 class Decision:

@@ -94,7 +94,7 @@ class SqliteStore:
         self.number = 0  # of the newest save that was read or written
         self.rule = ""  # digest of the rule that this ledger came from, or counts instead of
         self._known = False  # whether the newest ledger was read or written
-        self._ledger = Ledger()
+        self.ledger = Ledger()  # the newest that was read or written
         self._text = ""  # the newest ledger's
         self._damaged: set[int] = set()  # events
         self._unreadable = ""  # the reason, if the whole history is unreadable
@@ -176,7 +176,7 @@ class SqliteStore:
                     return form_before.read(self._db)[1]
                 number, text, self.rule = self._newest()
                 ledger = decode(Ledger, text) if number else Ledger()
-            self.number, self._ledger, self._text, self._known = number, ledger, text, True
+            self.number, self.ledger, self._text, self._known = number, ledger, text, True
         return ledger
 
     def _newest(self) -> tuple[int, str, str]:
@@ -214,7 +214,7 @@ class SqliteStore:
             for request_id, why in (answers or {}).items()
         ]
         with self._lock:
-            same = self._known and (ledger is self._ledger or ledger == self._ledger)
+            same = self._known and (ledger is self.ledger or ledger == self.ledger)
             text = self._text if same else encode_ledger(ledger)
             with self._changing():
                 row = self._db.execute("SELECT number FROM ledger").fetchone()
@@ -231,7 +231,7 @@ class SqliteStore:
                     self._append(lines)
                 if rows:
                     self._answer(rows, now)
-            self.number, self._ledger, self._text, self._known = number, ledger, text, True
+            self.number, self.ledger, self._text, self._known = number, ledger, text, True
             self.rule = self.rule if rule is None else rule
 
     def _put(self, number: int, text: str, rule: str) -> None:

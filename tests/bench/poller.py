@@ -14,8 +14,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from nodeagent.maintd.deciding.decide import decide
+from nodeagent.maintd.deciding.reports import understand
 from nodeagent.maintd.engine.helper_settings import PollSettings
-from nodeagent.maintd.engine.poll import poll, remember, understand
+from nodeagent.maintd.engine.poll import poll, remember
 from nodeagent.maintd.planning.node_keys import shown
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.snapshot import Node, Observed, Snapshot

@@ -11,7 +11,8 @@ from nodeagent.agent.probe import mirrors_of
 from nodeagent.agent.run import Finished
 from nodeagent.errors import Corrupt
 from nodeagent.maintd.balancing.load import read_busy, read_own, read_resident
-from nodeagent.maintd.engine import orders, poll
+from nodeagent.maintd.deciding import reports
+from nodeagent.maintd.engine import orders
 from nodeagent.maintd.http import status
 from nodeagent.maintd.http.page import incident_card, text
 from nodeagent.model.diagnosis import Need, Steady
@@ -76,7 +77,7 @@ def report(raw: bytes) -> None:
     outer = {"name": "diagnose", "data": sealed(Purpose.REPORT, _utf8(raw))}
     answer = json.dumps(outer).encode()
     looks = {"n1": judge_answer(200, answer, KEY, Expected("c", "n1", UUID, SALT), NOW)}
-    diagnoses, doubts = poll.understand(looks, NOW, 600_000)
+    diagnoses, doubts = reports.understand(looks, NOW, 600_000)
     for why in doubts.values():
         reason(why.encode())
     for said in diagnoses.values():

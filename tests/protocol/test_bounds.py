@@ -9,7 +9,7 @@ from nodeagent.cluster.ganeti import decode, jobqueue
 from nodeagent.cluster.ganeti.decode import one_line
 from nodeagent.errors import MessageError
 from nodeagent.maintd.balancing.load import read_resident
-from nodeagent.maintd.engine import poll
+from nodeagent.maintd.deciding import reports
 from nodeagent.maintd.engine.conduct import count
 from nodeagent.maintd.queue import sabakan
 from nodeagent.maintd.windows import mesos
@@ -69,7 +69,7 @@ def test_reasons_by_what_is_no_command_are_refused(unusable: object) -> None:
 
 def test_a_doubt_is_one_bounded_text_whatever_the_node_says() -> None:
     said = report(unusable={f"c{n}": "1" * WHY for n in range(COMMANDS)})
-    _, doubts = poll.understand({"n1": Seen(said, None)}, NOW, 600_000)
+    _, doubts = reports.understand({"n1": Seen(said, None)}, NOW, 600_000)
     assert len(doubts["n1"]) < WHY + 50
     assert doubts["n1"].endswith(" characters)")
 

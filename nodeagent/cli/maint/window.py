@@ -35,6 +35,7 @@ from nodeagent.cli.usage import Verb
 from nodeagent.model.units import Nanoseconds
 
 _TRIES = 5  # while others change the schedule too
+_NO_CHANGE = "what is to be changed?"
 _EMPTIES_NOTHING = ", so its window would evacuate nothing (--not-a-node insists)"
 _STRANGER = click.option(
     "--not-a-node", "stranger", is_flag=True, help="Allow machines that are not nodes."
@@ -179,18 +180,16 @@ def export(where: Where, *, as_ics: bool, as_json: bool) -> None:
 # Changing them.
 
 
-def _change(
-    where: Where, change: Callable[[Json, Json], None], done: Callable[[], str], *, as_json: bool
-) -> None:
+def _change(where: Where, change: Callable[[Json, Json], str], *, as_json: bool) -> None:
     """Change the present schedule; try again if somebody else has changed it meanwhile.
 
-    `change` gets the schedule, and the facts about its windows; then `done` says what it was.
+    `change` gets the schedule, and the facts about its windows; it returns what it has done.
     """
     reach = where.reach()
     for turn in range(1, _TRIES + 1):
         calendar = reach.plans("/1/windows", as_json=as_json)
         schedule = calendar["schedule"]
-        change(schedule, calendar)
+        done = change(schedule, calendar)
         try:
             reach.put("/1/maintenance/schedule", schedule, calendar["version"])
         except Stale:
@@ -198,7 +197,7 @@ def _change(
                 raise
         else:
             break
-    _report(calendar, reach.plans("/1/windows", as_json=as_json), done(), as_json=as_json)
+    _report(calendar, reach.plans("/1/windows", as_json=as_json), done, as_json=as_json)
 
 
 def _report(
@@ -307,12 +306,12 @@ def add(
     if owners:
         new["owners"] = owners
 
-    def change(schedule: Json, _: Json) -> None:
+    def change(schedule: Json, _: Json) -> str:
         schedule.setdefault("windows", []).append(new)
+        until = "" if lasting is None else f" until {when(start / SECOND + lasting)}"
+        return f"Planned: {', '.join(machines)} from {when(start / SECOND)}{until}."
 
-    until = "" if lasting is None else f" until {when(start / SECOND + lasting)}"
-    done = f"Planned: {', '.join(machines)} from {when(start / SECOND)}{until}."
-    _change(where, change, lambda: done, as_json=as_json)
+    _change(where, change, as_json=as_json)
 
 
 def _add_series(
@@ -391,44 +390,55 @@ def edit(
         if start is not None or endless or at is not None:
             raise click.UsageError("--at, --start and --endless are of one window, not of a series")
         body = window_series.rule(lasting=lasting, add=more, remove=less) | rule
-        if not (body or owners):
-            raise click.UsageError("what is to be changed?")
-        reach = where.reach()
-        if owners:
-            present = window_series.find(reach.plans("/1/windows", as_json=as_json), name)["owners"]
-            body["owners"] = _kept(present, policy) | owners
-        after = window_series.change(reach, "POST", window_series.target(name), body)
-        _report(None, after, f"Changed: {name}.", as_json=as_json)
+        _edit_series(where, name, body, owners, policy, as_json=as_json)
         return
     if rule:
         raise click.UsageError(f"--{next(iter(rule))} is of a series, and {name} is not a series")
     if endless and lasting is not None:
         raise click.UsageError("--duration and --endless are two ends: name one")
     if start is None and lasting is None and not (endless or more or less or owners):
-        raise click.UsageError("what is to be changed?")
+        raise click.UsageError(_NO_CHANGE)
     if more and not stranger:
         only_nodes(where.reach(), more, else_do=_EMPTIES_NOTHING)
 
-    def change(schedule: Json, calendar: Json) -> None:
+    def change(schedule: Json, calendar: Json) -> str:
         row, _, member = _find(schedule, calendar, name, at)
         row["owners"] = _kept(member, policy) | owners
-        when_, machines = row["unavailability"], row["machine_ids"]
+        when_ = row["unavailability"]
         if start is not None:
             when_["start"] = {"nanoseconds": start}
         if lasting is not None:
             when_["duration"] = {"nanoseconds": lasting * SECOND}
         if endless:
             when_.pop("duration", None)
-        for gone in less:
-            machine_id = as_scheduled(machine_of(calendar, gone))
-            if machine_id not in machines:
-                raise NotFound(f"{gone} is in another window")
-            machines.remove(machine_id)
-        machines += [machine(new) for new in more]
-        if not machines:
+        _change_machines(row["machine_ids"], [machine_of(calendar, gone) for gone in less], more)
+        if not row["machine_ids"]:
             raise Refused(f"no machine would be left: gnt-maint window cancel {name} instead")
+        return f"Changed: the window of {name}."
 
-    _change(where, change, lambda: f"Changed: the window of {name}.", as_json=as_json)
+    _change(where, change, as_json=as_json)
+
+
+def _edit_series(
+    where: Where, name: str, body: Json, owners: Json, policy: str | None, *, as_json: bool
+) -> None:
+    if not (body or owners):
+        raise click.UsageError(_NO_CHANGE)
+    reach = where.reach()
+    if owners:
+        present = window_series.find(reach.plans("/1/windows", as_json=as_json), name)["owners"]
+        body["owners"] = _kept(present, policy) | owners
+    after = window_series.change(reach, "POST", window_series.target(name), body)
+    _report(None, after, f"Changed: {name}.", as_json=as_json)
+
+
+def _change_machines(machine_ids: list[Json], less: Iterable[Json], more: Iterable[str]) -> None:
+    """Take the machines of `less` out of a window of the schedule, and put `more` into it."""
+    for member in less:
+        if as_scheduled(member) not in machine_ids:
+            raise NotFound(f"{told_name(member)} is in another window")
+        machine_ids.remove(as_scheduled(member))
+    machine_ids += [machine(name) for name in more]
 
 
 def _kept(present: Json, policy: str | None) -> Json:
@@ -466,36 +476,37 @@ def cancel(
     if window_series.is_series(name):
         if whole or at is not None:
             raise click.UsageError("--at and --whole are of one window, not of a series")
-        ways: tuple[str, Json | None] = ("POST", {"skip": list(on)}) if on else ("DELETE", None)
-        after = window_series.change(where.reach(), ways[0], window_series.target(name), ways[1])
-        what = f"{name} on {', '.join(on)}; it goes on" if on else name
-        _report(None, after, f"Canceled: {what}.", as_json=as_json)
+        _cancel_series(where, name, on, as_json=as_json)
         return
     if on:
         raise click.UsageError(f"--on is of a series, and {name} is not a series")
 
-    touched = list[str]()  # of the last try
-    staying = list[str]()
-
-    def change(schedule: Json, calendar: Json) -> None:
+    def change(schedule: Json, calendar: Json) -> str:
         row, names, member = _find(schedule, calendar, name, at)
-        mine = told_name(member)
-        touched[:] = names if whole else [mine]
-        staying[:] = [] if whole else [each for each in names if each != mine]
-        if staying:
-            row["machine_ids"].remove(as_scheduled(member))
-        else:
+        staying = [] if whole else [each for each in names if each != told_name(member)]
+        if not staying:
             schedule["windows"].remove(row)
+            return f"Canceled: the window of {_listed(names)}."
+        row["machine_ids"].remove(as_scheduled(member))
+        verb = "stays" if len(staying) == 1 else "stay"
+        command = f"gnt-maint window cancel --whole {staying[0]}"
+        return (
+            f"Canceled: the window of {told_name(member)}."
+            f" {_listed(staying)} {verb} in it: {command} ends it."
+        )
 
-    def done() -> str:
-        text = f"Canceled: the window of {_listed(touched)}."
-        if staying:
-            verb = "stays" if len(staying) == 1 else "stay"
-            command = f"gnt-maint window cancel --whole {staying[0]}"
-            text += f" {_listed(staying)} {verb} in it: {command} ends it."
-        return text
+    _change(where, change, as_json=as_json)
 
-    _change(where, change, done, as_json=as_json)
+
+def _cancel_series(where: Where, name: str, days: Sequence[str], *, as_json: bool) -> None:
+    reach, target = where.reach(), window_series.target(name)
+    if days:
+        after = window_series.change(reach, "POST", target, {"skip": list(days)})
+        done = f"Canceled: {name} on {', '.join(days)}; it goes on."
+    else:
+        after = window_series.change(reach, "DELETE", target, None)
+        done = f"Canceled: {name}."
+    _report(None, after, done, as_json=as_json)
 
 
 def _listed(names: Sequence[str]) -> str:

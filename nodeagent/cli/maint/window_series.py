@@ -78,7 +78,7 @@ def target(name: str) -> str:
     return f"/1/series/{int(number)}"
 
 
-def change(reach: Reach, method: str, where: str, body: Json | None = None) -> Json:
+def change(reach: Reach, method: str, where: str, body: Json | None) -> Json:
     """Request a change; return the windows and series after it."""
     reach.change(method, where, body)
     calendar: Json = reach.plans("/1/windows", as_json=False)

@@ -56,68 +56,104 @@ def repair(
     blocked with its reason. Changes of a repair's tags are not blocked.
     """
     observed, policy, now = situation.observed, situation.policy, situation.now
-    room, stop = situation.room, situation.stops.repairs
     if policy.autorepair == "off" or ledger.repairs_after > now:
         return Repaired(ledger)
     if why := why_paused(observed.watcher_paused, now):
         return Repaired(ledger, (Held(why),))
-    keep_off(ledger, observed, room)
+    keep_off(ledger, observed, situation.room)
     answering = offline.answering(observed)
+    theirs = {name: others_job(job) for name, job in observed.busy.items()}
+    stop = situation.stops.repairs
     if surveyed is None:
         surveyed = survey_of(ledger, observed, policy, now)
-    theirs = {name: others_job(job) for name, job in observed.busy.items()}
-    stop = replace(stop, nodes={**theirs, **answering, **stop.nodes})
-    no_more = because(Kind.AT_ONCE, most=policy.repairs)
-    moving = under_way(ledger, observed)
-    jobs: list[tuple[Intent, str]] = []
-    blocked: dict[str, Reason] = {}
-    only_told: list[Held] = []
-    counts = Counter({WELL: surveyed.well}) if surveyed.well else Counter()
+    planner = _Planner(
+        ledger,
+        situation,
+        stages,
+        stop=replace(stop, nodes={**theirs, **answering, **stop.nodes}),
+        moving=under_way(ledger, observed),
+        counts=Counter({WELL: surveyed.well}) if surveyed.well else Counter(),
+    )
     for row in sorted(surveyed.rows, key=_turn):
-        name, step = row.instance.name, row.next
-        action = _job(row, room, stop, no_more if moving >= policy.repairs else None)
+        planner.plan(row)
+    ledger = _without_expired(planner.ledger, surveyed, now)
+    by_node = [Held(why, name) for name, why in answering.items()]
+    held = (*by_node, *_waiting(surveyed, ledger, planner.blocked), *planner.only_told)
+    jobs, counts = tuple(planner.jobs), dict(planner.counts)
+    return Repaired(ledger, held, surveyed, jobs, planner.blocked, counts)
+
+
+@dataclass
+class _Planner:
+    """Plans one instance after the other; `moving` counts the repairs under way and planned."""
+
+    ledger: Ledger
+    situation: Situation
+    stages: Mapping[str, str]
+    stop: Stop
+    moving: int
+    counts: Counter[str]
+    jobs: list[tuple[Intent, str]] = field(default_factory=list)
+    blocked: dict[str, Reason] = field(default_factory=dict)
+    only_told: list[Held] = field(default_factory=list)
+
+    def plan(self, row: Assessment) -> None:
+        """Plan the next job of an instance, or say why it has none now."""
+        name, step, room = row.instance.name, row.next, self.situation.room
+        most = self.situation.policy.repairs
+        no_more = because(Kind.AT_ONCE, most=most) if self.moving >= most else None
+        action = _job(row, room, self.stop, no_more)
         if isinstance(action, Reason):
-            blocked[name] = action
+            self.blocked[name] = action
             is_new = isinstance(step, Step) and not isinstance(row.state, Pending)
-            counts[NEEDS if is_new else row.word] += 1
-            continue
+            self.counts[NEEDS if is_new else row.word] += 1
+            return
         assert isinstance(step, Step | Mark)
-        counts[row.word] += 1
+        self.counts[row.word] += 1
         node = row.instance.primary
         if isinstance(action, Guarded):
-            moving += 1
+            self.moving += 1
             room.plan(action, AUTOREPAIR)
             node = action.then.node
-        if (stage := stages.get(node, FULL)) != FULL:
-            kind = StageKind.WOULD_MEND
-            only_told.append(
-                Held(because(kind, name, repair=step.why, stage=stage, node=node), node)
-            )
-            continue
-        promised = _promised(ledger, room, OfRepair(step.repair), action, node, now)
-        if promised is not ledger:  # else it is proposed again in the next round
-            jobs.append((promised.intents[-1], step.why))
-        ledger = promised
+        if (stage := self.stages.get(node, FULL)) != FULL:
+            why = because(StageKind.WOULD_MEND, name, repair=step.why, stage=stage, node=node)
+            self.only_told.append(Held(why, node))
+            return
+        now = self.situation.now
+        promised = _promised(self.ledger, room, OfRepair(step.repair), action, node, now)
+        if promised is not self.ledger:  # else it is proposed again in the next round
+            self.jobs.append((promised.intents[-1], step.why))
+        self.ledger = promised
+
+
+def _without_expired(ledger: Ledger, surveyed: Survey, now: Ms) -> Ledger:
+    """Plan the removal of suspensions that are over."""
+    if ledger.tags_after > now:
+        return ledger
     planned = {intent.action for intent in ledger.intents}
-    for retag in surveyed.expired if ledger.tags_after <= now else ():
+    for retag in surveyed.expired:
         if retag not in planned:
             ledger = without_claim(ledger, OfTags(), retag, now)
-    # Repairs that nobody allowed are not maintd's, and one with a running job waits for nothing
-    # else: `explain` shows these.
+    return ledger
+
+
+def _waiting(surveyed: Survey, ledger: Ledger, blocked: Mapping[str, Reason]) -> list[Held]:
+    """Tell the blocked repairs that somebody waits for.
+
+    Repairs that nobody allowed are not maintd's, and one with a running job waits for nothing else:
+    `explain` shows these.
+    """
     moved = {instance_of(intent.action) for intent in ledger.intents if intent.purpose.repair}
     nodes = {
         row.instance.name: row.instance.primary
         for row in surveyed.rows
         if row.wanted and row.instance.name not in moved
     }
-    held = [
+    return [
         Held(because(Kind.NOT_REPAIRED, name, why=why), nodes[name])
         for name, why in blocked.items()
         if name in nodes
     ]
-    by_node = [Held(why, name) for name, why in answering.items()]
-    whys = (*by_node, *held, *only_told)
-    return Repaired(ledger, whys, surveyed, tuple(jobs), blocked, dict(counts))
 
 
 def _turn(row: Assessment) -> tuple[int, str]:

@@ -117,7 +117,7 @@ class Headrooms:
                 doubts=stock.doubts,
             )
             report = document(headroom, departure)
-            self.found = {**self.found, uuid: GroupHeadroom(now, report, away)}
+            self.found = {**self.found, uuid: GroupHeadroom(now, report)}
         except NodeAgentError as error:
             log.warning("not-counted group=%s why=%r", stock.group.name, str(error))
         except Exception:  # a bug must not end the thread unseen; this is only shown

@@ -48,44 +48,52 @@ class Smooth:
 
 
 @dataclass(frozen=True, slots=True)
+class Heard:
+    """A node's measurements: since when they go on without a gap, and the last one (unix ms).
+
+    `why` says why the newest report is missing; empty if it is not.
+    """
+
+    since: Ms = Ms(0)
+    last: Ms = Ms(0)
+    why: str = ""
+
+    def after(self, now: Ms) -> "Heard":
+        """Return it after one more measurement."""
+        return Heard(self.since if 0 <= now - self.last <= GAP else now, now)
+
+
+@dataclass(frozen=True, slots=True)
 class Meter:
-    """All measurements: busy processors and MiB in use by instance; the start by node."""
+    """All measurements: busy processors and MiB in use by instance; how they go on by node."""
 
     cpu: Mapping[str, Smooth] = field(default_factory=dict)
     resident: Mapping[str, Smooth] = field(default_factory=dict)
-    since: Mapping[str, Ms] = field(default_factory=dict)
-    last: Mapping[str, Ms] = field(default_factory=dict)
-    why: Mapping[str, str] = field(default_factory=dict)
+    nodes: Mapping[str, Heard] = field(default_factory=dict)
 
     def take(self, reports: Mapping[str, Sample | str], snapshot: Snapshot, now: Ms) -> "Meter":
         """Add nodes' reports, or reasons for missing ones; drop removed nodes and instances."""
-        cpu, resident = dict(self.cpu), dict(self.resident)
-        since, last, why = dict(self.since), dict(self.last), dict(self.why)
+        cpu, resident, nodes = dict(self.cpu), dict(self.resident), dict(self.nodes)
         here: dict[str, list[Instance]] = {}
         for instance in snapshot.instances.values():
             here.setdefault(instance.primary, []).append(instance)
         for name, sample in reports.items():
+            heard = nodes.get(name, Heard())
             if isinstance(sample, str):
-                why[name] = sample
+                nodes[name] = replace(heard, why=sample)
                 continue
-            why.pop(name, None)
-            if name not in last or not 0 <= now - last[name] <= GAP:
-                since[name] = now
-            last[name] = now
+            nodes[name] = heard.after(now)
             for whose, busy in _shares(sample, here.get(name, ())).items():
                 cpu[whose] = _after(cpu.get(whose), busy, now)
             for instance in here.get(name, ()):
                 used = sample.resident.get(instance.name)
                 if used is not None:
                     resident[instance.name] = _after(resident.get(instance.name), used, now)
-        instances, nodes = snapshot.instances, snapshot.nodes
-        return replace(
-            self,
+        instances = snapshot.instances
+        return Meter(
             cpu={name: smooth for name, smooth in cpu.items() if name in instances},
             resident={name: smooth for name, smooth in resident.items() if name in instances},
-            since={name: at for name, at in since.items() if name in nodes},
-            last={name: at for name, at in last.items() if name in nodes},
-            why={name: what for name, what in why.items() if name in nodes},
+            nodes={name: heard for name, heard in nodes.items() if name in snapshot.nodes},
         )
 
     def loads(self, nodes: Iterable[str], snapshot: Snapshot, now: Ms) -> Loads | str:
@@ -101,33 +109,35 @@ class Meter:
         here = [i for i in snapshot.instances.values() if i.primary in group]
         running = [instance for instance in here if instance.running]
         whole = sum(instance.memory for instance in running) / max(1, len(group))  # of one node
-        known = whole > 0 and all(self._fresh(self.resident, i.name, now) for i in running)
+        known = whole > 0 and all(self._knows_memory(instance, now) for instance in running)
         return {
             instance.name: Load(
-                self.cpu[instance.name].value
-                if instance.running and instance.name in self.cpu
-                else 0.0,
-                (self.resident[instance.name].value / whole if instance.running else 0.0)
-                if known
-                else 1.0,
+                self._busy(instance), self._memory(instance) / whole if known else 1.0
             )
             for instance in here
         }
 
-    def _doubt(self, name: str, now: Ms) -> str:
-        if name in self.why:
-            return f"the load of {name} is unknown: {self.why[name]}"
-        if name not in self.last or now - self.last[name] > GAP:
-            return f"the load of {name} is unknown"
-        remaining = self.since[name] + LONG_ENOUGH - now
-        return (
-            f"the load of {name} is measured for {remaining / 1000:.0f} s more"
-            if remaining > 0
-            else ""
-        )
+    def _busy(self, instance: Instance) -> float:
+        measured = self.cpu.get(instance.name)
+        return measured.value if measured is not None and instance.running else 0.0
 
-    def _fresh(self, values: Mapping[str, Smooth], name: str, now: Ms) -> bool:
-        return name in values and now - values[name].at <= GAP
+    def _memory(self, instance: Instance) -> float:
+        return self.resident[instance.name].value if instance.running else 0.0
+
+    def _knows_memory(self, instance: Instance, now: Ms) -> bool:
+        measured = self.resident.get(instance.name)
+        return measured is not None and now - measured.at <= GAP
+
+    def _doubt(self, name: str, now: Ms) -> str:
+        heard = self.nodes.get(name, Heard())
+        if heard.why:
+            return f"the load of {name} is unknown: {heard.why}"
+        if now - heard.last > GAP:
+            return f"the load of {name} is unknown"
+        remaining = heard.since + LONG_ENOUGH - now
+        if remaining <= 0:
+            return ""
+        return f"the load of {name} is measured for {remaining / 1000:.0f} s more"
 
 
 def _after(before: Smooth | None, value: float, now: Ms) -> Smooth:

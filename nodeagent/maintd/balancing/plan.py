@@ -172,7 +172,7 @@ class _Group:
         nodes = [node for node in self.seen.nodes.get(uuid, ()) if node.vm_capable]
         if len(nodes) < 2:
             self._forget()
-            if any(agenda.group == uuid for agenda in self.done.ledger.agenda):
+            if self.done.ledger.agenda_of(uuid) is not None:
                 self._hold(because(BalanceKind.FEW_NODES, self.group.name))
             return
         free = self._free(nodes)
@@ -180,7 +180,7 @@ class _Group:
             self._hold(free)
             self._forget()
             return
-        agenda = next((a for a in self.done.ledger.agenda if a.group == uuid), None)
+        agenda = self.done.ledger.agenda_of(uuid)
         if agenda is not None and agenda.listed:
             self._by_list(agenda, free)
             return
@@ -228,8 +228,7 @@ class _Group:
 
     def _halted(self) -> Reason | None:
         """The failure and how to go on; shown also while other moves of the group end."""
-        halts = self.done.ledger.halts
-        halt = next((halt for halt in halts if halt.group == self.group.uuid), None)
+        halt = self.done.ledger.halt_of(self.group.uuid)
         if halt is None:
             return None
         return because(BalanceKind.HALTED, self.group.name, why=halt.why, tag=halt.tag)
@@ -237,7 +236,7 @@ class _Group:
     def _takes_part(self, node: Node) -> bool:
         """Tell whether its own tags leave it in; a person's request is not limited by stages."""
         own = nearer(replace(self.policy, balance=True), node)
-        asked = any(agenda.group == self.group.uuid for agenda in self.done.ledger.agenda)
+        asked = self.done.ledger.agenda_of(self.group.uuid) is not None
         return own.balance and (asked or own.acts or own.stage == self.policy.stage)
 
     def _question(self, free: frozenset[str], moved: Sequence[Trail]) -> Question:
@@ -421,7 +420,8 @@ class _Group:
 
     def _gain_since(self, advice: Advice) -> Ms:
         """Note since when all advice by the same measure has shown a gain."""
-        known, doubted = self._gain(), bool(advice.doubt)
+        known = self.done.ledger.lopsided_of(self.group.uuid)
+        doubted = bool(advice.doubt)
         unbroken = known is not None and self.now - known.seen < FRESH and known.doubted == doubted
         since = known.since if known is not None and unbroken else self.now
         self._forget(Lopsided(self.group.uuid, since, self.now, doubted))
@@ -429,12 +429,8 @@ class _Group:
 
     def _keep_gain(self) -> None:
         """Keep the time while the group's moves run: nobody searches then, and that is no break."""
-        if (known := self._gain()) is not None:
+        if (known := self.done.ledger.lopsided_of(self.group.uuid)) is not None:
             self._forget(replace(known, seen=self.now))
-
-    def _gain(self) -> Lopsided | None:
-        group = self.group.uuid
-        return next((known for known in self.done.ledger.lopsided if known.group == group), None)
 
     def _forget(self, instead: Lopsided | None = None) -> None:
         """Forget since when the group could gain, or note this `instead`."""

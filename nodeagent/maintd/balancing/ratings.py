@@ -33,14 +33,10 @@ class Rating:
 
 @dataclass(frozen=True, slots=True)
 class GroupHeadroom:
-    """How much more fits into a group, counted at `at` (unix ms), as `survey.document` has it.
-
-    `away` are the nodes that leave next.
-    """
+    """How much more fits into a group, counted at `at` (unix ms), as `survey.document` has it."""
 
     at: Ms
     document: Mapping[str, Any]
-    away: frozenset[str]
 
 
 def rated(

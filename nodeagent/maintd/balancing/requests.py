@@ -18,9 +18,9 @@ def grant(ledger: Ledger, asked: Balance, who: str, observed: Observed, now: Ms)
     group = _named(snapshot, asked.group)
     if group is None:
         return no_such("group", asked.group)
-    if (halt := next((h for h in ledger.halts if h.group == group.uuid), None)) is not None:
+    if (halt := ledger.halt_of(group.uuid)) is not None:
         return f"{halt.why}: remove the tag {halt.tag} from group {group.name} first"
-    if (old := next((a for a in ledger.agenda if a.group == group.uuid), None)) is not None:
+    if (old := ledger.agenda_of(group.uuid)) is not None:
         return f"the moves that {old.who} asked for are still running: stop them first"
     if why := _wrong(asked.shifts, snapshot, group):
         return why

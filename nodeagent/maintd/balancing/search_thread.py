@@ -107,15 +107,8 @@ class Adviser:
             return
         due = [group for group in snapshot.groups if not self._rated_lately(group, now)]
         groups = [group for group in ratable(snapshot, capacity) if group in due]
-        unratable = set(due) - set(groups) if self._room else set()
-        members: dict[str, list[str]] = {group: [] for group in unratable}
-        for node in snapshot.nodes.values():
-            if node.in_service and node.group in members:
-                if node.name in answering:
-                    members[node.group].append(node.name)
-                else:
-                    del members[node.group]
-        names = [name for group in members.values() for name in group]
+        unknown = set(due) - set(groups) if self._room else set()
+        names = _that_answer(unknown, snapshot, answering)
         if not (groups or names):
             return
         self._rated = self._steady()
@@ -215,6 +208,15 @@ class Adviser:
             advice = advise(question, known, now, used, doubt, spent)
             self._advice[question.group] = advice
             self._answered[question.group] = question, self._steady()
+
+
+def _that_answer(
+    groups: Collection[str], snapshot: Snapshot, answering: Collection[str]
+) -> list[str]:
+    """Return the nodes in service of those groups in which all of them answer."""
+    nodes = [n for n in snapshot.nodes.values() if n.in_service and n.group in groups]
+    silent = {node.group for node in nodes if node.name not in answering}
+    return [node.name for node in nodes if node.group not in silent]
 
 
 def nothing_measured(_: Snapshot, questions: Sequence[Question]) -> tuple[Loads, Mapping[str, str]]:

@@ -14,9 +14,9 @@ from nodeagent.maintd.balancing.plan import balance
 from nodeagent.maintd.deciding.requests import grant, keep_tags
 from nodeagent.maintd.fencing import judgement, readings
 from nodeagent.maintd.fencing import state as fencing_state
-from nodeagent.maintd.fencing.plan import Fencer
+from nodeagent.maintd.fencing.plan import fence
 from nodeagent.maintd.incidents import lifecycle, referral
-from nodeagent.maintd.incidents.plan import Planner
+from nodeagent.maintd.incidents.plan import referred, work_on
 from nodeagent.maintd.ledger import (
     agents,
     lost_jobs,
@@ -79,22 +79,20 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
 
     # 6. Dead nodes: their instances are nobody else's until a person has put the node back.
     silent = unreachable.unreachable(ledger, snapshot, policy, now)
-    fencer = Fencer(ledger, situation, silent)
-    ledger = fencer.plan()
+    ledger, fencing_held = fence(ledger, situation, silent)
 
     # 7. Messages: owners first, then others by commands. They seldom need the master's agent,
     #    which the queue needs in every round.
     ledger, owners_held = notice_owners.announce(ledger, situation)
     ledger = notice_commands.order(ledger, situation)
     # 8. Machines to repair: before incidents, for an entry keeps the node that it works on.
-    sick = {**observed.sick, **Planner(ledger, situation).referred()}
+    sick = {**observed.sick, **referred(ledger, situation)}
     ledger = referral.give_up(ledger, snapshot)
     admitted = guards.admit(ledger, situation, sick)
     ledger, queue_held = queue_plan.work_off(admitted.ledger, situation, admitted.shut)
     # 9. Incidents, the oldest first.
     lost_held = lost_jobs.reasons(ledger, observed)
-    incidents = Planner(ledger, situation)
-    ledger = incidents.plan()
+    ledger, incidents_held = work_on(ledger, situation)
     # 10. What people plan: evacuations, windows, rolling maintenance.
     ledger, wanted_held = evacuate_wanted(ledger, situation)
     ledger, windows_held = windows_plan.maintain(ledger, situation)
@@ -114,12 +112,12 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
         *wrong_tags(snapshot),
         *situation.room.budgets.held(snapshot),
         *series_held,
-        *fencer.held,
+        *fencing_held,
         *owners_held,
         *admitted.held,
         *queue_held,
         *lost_held,
-        *incidents.held,
+        *incidents_held,
         *wanted_held,
         *windows_held,
         *roll_held,

@@ -34,7 +34,6 @@ from nodeagent.model.incident import (
     Status,
     StatusEvent,
     is_same,
-    noted_when,
     shown_by,
 )
 from nodeagent.model.ledger import (
@@ -52,6 +51,7 @@ from nodeagent.model.ledger import (
 )
 from nodeagent.model.purpose import OfEntry, OfFencing, OfTags, is_identity, parse
 from nodeagent.model.snapshot import Node, Snapshot
+from nodeagent.model.timed_id import moment_of
 from nodeagent.model.units import Ms
 
 
@@ -167,7 +167,7 @@ class _Incidents:
             node.uuid,
             node.name,
             UNKNOWN,
-            min(noted_when(identity), self.now),
+            min(moment_of(identity), self.now),
             status=status,
             seen_at=self.now,
             changed_at=self.now,

@@ -8,11 +8,12 @@ import asyncio
 import hashlib
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from nodeagent.cluster.backend import Cluster
 from nodeagent.errors import Corrupt, Fenced, TooNew, Unavailable
+from nodeagent.maintd.engine.conduct import Acting
 from nodeagent.maintd.ledger.choice import Finding, finding
 from nodeagent.maintd.ledger.doubt import identity
 from nodeagent.model.event import AUDIT, Event
@@ -32,15 +33,13 @@ class Carrier:
         self,
         cluster: Cluster,
         now: Callable[[], Ms],
-        confirm: Callable[[], Awaitable[None]],
-        check: Callable[[], None],
+        acting: Acting,
     ) -> None:
         self.kept = Kept()
         self.digest = ""  # of the text that we have read last, or know to be written; "": no rule
         self._cluster = cluster
         self._now = now
-        self._confirm = confirm
-        self._check = check
+        self._acting = acting
         self._tried: set[str] = set()  # digests of texts that may be written: no answer came
         self._newest = 0  # number of the newest save that was in the rule
         self._uuid = ""
@@ -94,7 +93,7 @@ class Carrier:
         text = await asyncio.to_thread(pack, carried)
         self._tried.add(_digest(text))
         try:
-            await self._confirm()
+            await self._acting.confirm()
             await asyncio.to_thread(self._put, text)
         except Unavailable as error:
             why = cut(str(error), WHY)
@@ -111,7 +110,7 @@ class Carrier:
         return True
 
     def _put(self, text: str) -> None:
-        self._check()  # this machine may have slept for an hour just now
+        self._acting.check()  # this machine may have slept for an hour just now
         self._cluster.write_ledger_rule(text)
 
     async def look(self, number: int, writer: str) -> Finding | None:

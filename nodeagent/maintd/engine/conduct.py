@@ -1,5 +1,6 @@
 """Rules for the work of one coordinator, how long it may have effects, and the nodes' vote."""
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -51,27 +52,40 @@ class Acting:
     """The right to have effects, which ends by a deadline.
 
     A machine may sleep between any two lines, and a round may be slow, while the nodes get another
-    master. So `check` comes immediately before each effect, in the thread that has it.
+    master. So `confirm` comes before each effect, and `check` immediately before it, in the thread
+    that has it.
     """
 
     def __init__(self, conduct: Conduct) -> None:
-        self._believed = conduct.believed
-        self._clock = conduct.clock
+        self.conduct = conduct
         self._until = 0.0
+
+    async def ask(self) -> None:
+        """Ask whether this is the master. NotMaster: it is not. Unavailable: that is unknown."""
+        asked = self.now()
+        await asyncio.to_thread(self.conduct.check_master)
+        if not self.conduct.vote:
+            self.named(asked)
+
+    async def confirm(self) -> None:
+        """Ask, then check what may have ended during the question; errors as of these."""
+        await self.ask()
+        self.check()
 
     def now(self) -> float:
         """Return the moment for `named`; take it before the question goes out."""
-        return self._clock()
+        return self.conduct.clock()
 
     def named(self, asked: float) -> None:
         """Take note that this is the master, by the answers to a question of that moment."""
-        self._until = asked + self._believed
+        self._until = asked + self.conduct.believed
 
     def check(self) -> None:
         """Raise Unavailable where another maintd may act by now. It asks nobody."""
-        if self._clock() >= self._until:
+        if self.now() >= self._until:
             raise Unavailable(
-                f"this node was last confirmed as the master more than {self._believed:g} s ago,"
+                f"this node was last confirmed as the master more than"
+                f" {self.conduct.believed:g} s ago,"
                 " and another one may be by now; the next round asks again"
             )
 

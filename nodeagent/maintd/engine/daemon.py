@@ -49,7 +49,7 @@ class Maintd:
     def __init__(
         self,
         engine: Engine,
-        memory: SqliteStore,
+        store: SqliteStore,
         every: float,
         now: Callable[[], Ms],
         watch: Callable[[Round], None] = lambda _: None,
@@ -57,7 +57,7 @@ class Maintd:
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
         self.engine = engine
-        self.memory = memory
+        self.store = store
         self.every = every
         self.now = now
         self.latest: Round | None = None
@@ -128,13 +128,13 @@ class Maintd:
         Waiting: no round has processed it yet; it is saved, and will be answered.
         """
         wish = Wish(str(uuid4()), who, self.now(), asked, command)
-        await asyncio.to_thread(self.memory.wish, wish)
+        await asyncio.to_thread(self.store.wish, wish)
         request_text = printable(repr(asked), _LOGGED)
         log.info("wish id=%s who=%r asked=%s command=%r", wish.id, who, request_text, command)
         self._wanted.set()
         with suppress(TimeoutError):
             async with asyncio.timeout(ANSWER_WITHIN), self._done:
-                while (answer := await asyncio.to_thread(self.memory.answer, wish.id)) is None:
+                while (answer := await asyncio.to_thread(self.store.answer, wish.id)) is None:
                     await self._done.wait()
                 if self._in_round:  # it has saved the answer, and not given the ledger to Ganeti
                     await self._done.wait()
@@ -149,7 +149,7 @@ class Maintd:
             log.warning("answers-refused why=%r", str(event))
         if events:
             with suppress(Unavailable):  # rounds are skipped meanwhile, which is logged
-                self.memory.note(events)
+                self.store.note(events)
 
     def _soon(self) -> float:
         """The latest time when the next round ends, unless something hangs."""

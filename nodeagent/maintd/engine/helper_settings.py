@@ -65,7 +65,7 @@ class HelperSettings:
     succession: SuccessionSettings
 
 
-def load_for_helper(path: str, *, owner: int | None = 0) -> HelperSettings:
+def load_for_helper(path: str, *, owner: int | None) -> HelperSettings:
     """Read the file and its drop-ins, or raise ConfigError with the key and its file."""
     values, places = read_files(path, owner, DROP_INS)
     root = Section("", values, places=places)

@@ -8,7 +8,7 @@ person has decided; it works on incidents meanwhile, by Ganeti's tags and jobs.
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -17,7 +17,7 @@ from nodeagent.errors import Unavailable
 from nodeagent.maintd.deciding import inquiries
 from nodeagent.maintd.deciding.recover import recover
 from nodeagent.maintd.engine.carrier import Carrier
-from nodeagent.maintd.engine.conduct import Conduct
+from nodeagent.maintd.engine.conduct import Acting
 from nodeagent.maintd.ledger import lost_tags, other_master
 from nodeagent.maintd.ledger.choice import Choice, Finding, choose
 from nodeagent.maintd.ledger.clock import timeless
@@ -48,6 +48,22 @@ class _Ganeti:
 
 
 @dataclass(frozen=True, slots=True)
+class _Start:
+    """The ledger to begin with, before Ganeti's tags and jobs correct it, and events about it.
+
+    `above` is the number of the rule that it is from, 0 for this node's own. Requests before
+    `repeat_before` must be repeated. `marked` is since when another node may have been the master;
+    0 for the rule's ledger, which is the newest whoever was.
+    """
+
+    ledger: Ledger
+    events: Sequence[Event] = ()
+    above: int = 0
+    repeat_before: Ms = Ms(0)
+    marked: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class _Mended:
     """A ledger corrected by Ganeti, with the requests that must be repeated."""
 
@@ -65,16 +81,15 @@ class Memory:
         cluster: Cluster,
         now: Callable[[], Ms],
         steady: Callable[[], float],
-        confirm: Callable[[], Awaitable[None]],
-        check: Callable[[], None],
+        acting: Acting,
     ) -> None:
         self.uncertain: Uncertain | None = None
         self._store = store
         self._cluster = cluster
         self._now = now
         self._steady = steady
-        self._carrier = Carrier(cluster, now, confirm, check)
-        self._newest = Ledger()  # that was saved
+        self._acting = acting
+        self._carrier = Carrier(cluster, now, acting)
         self._handed: Ledger | None = None  # the newest that is in the rule, and since when
         self._handed_at = 0.0
         self._me = ""  # our node's UUID
@@ -103,24 +118,23 @@ class Memory:
         lately = self._steady() - self._handed_at < _SEEN_AGAIN
         if self._handed is None or self.kept.behind or not lately:
             return False
-        return timeless(self._handed) == timeless(self._newest)
+        return timeless(self._handed) == timeless(self._store.ledger)
 
     def save(
         self, ledger: Ledger, events: Sequence[Event] = (), answers: Mapping[str, str] | None = None
     ) -> None:
         """Save on this node's disk; `hand_over` comes before anything is done."""
         self._store.save(ledger, events, answers)
-        self._newest = ledger
         self._carrier.noted(events)
 
-    async def hand_over(self, ledger: Ledger) -> bool:
+    async def hand_over(self) -> bool:
         """Write the newest save into the rule, if it is not there; tell whether it is.
 
         Only whom the vote has confirmed as the master calls it.
         """
-        self._newest = ledger
         if not self._began or self.handed_over:
             return self._began
+        ledger = self._store.ledger
         self._handed = None  # who knows what is there if no answer comes
         written = await self._carrier.write(self._store.number, self._me, ledger)
         if written:
@@ -144,22 +158,22 @@ class Memory:
 
     # The ledger.
 
-    async def recall(self, conduct: Conduct, policy: Policy) -> Ledger:
+    async def recall(self, policy: Policy) -> Ledger:
         """Return the ledger to begin with."""
         loaded = await asyncio.to_thread(self._store.load)
         self._started = self._started or self._now()
         self._carrier.begin(await asyncio.to_thread(self._store.audits, EVENTS))
-        return await self._begin(loaded, conduct, policy)
+        return await self._begin(loaded, policy)
 
-    async def renewed(self, ledger: Ledger, conduct: Conduct, policy: Policy) -> Ledger:
+    async def renewed(self, ledger: Ledger, policy: Policy) -> Ledger:
         """Return the newest ledger; if somebody has removed or changed its rule, tell it.
 
         `hand_over` writes the rule again. Fenced: another node's maintd has acted since.
         """
-        if conduct.dry:
+        if self._acting.conduct.dry:
             return ledger
         if not self._began:
-            return await self._begin(ledger, conduct, policy)
+            return await self._begin(ledger, policy)
         change = await self._carrier.look(self._store.number, self._me)
         if change is not None:
             kind = "rule-removed" if change is Finding.REMOVED else "rule-changed"
@@ -167,7 +181,8 @@ class Memory:
             self._handed = None
         return ledger
 
-    async def _begin(self, ours: Ledger, conduct: Conduct, policy: Policy) -> Ledger:
+    async def _begin(self, ours: Ledger, policy: Policy) -> Ledger:
+        conduct = self._acting.conduct
         trails = await asyncio.to_thread(self._cluster.trails)
         ganeti = _Ganeti(await asyncio.to_thread(self._cluster.snapshot), trails)
         if self._others is None:
@@ -183,44 +198,47 @@ class Memory:
         if choice in (Choice.UNREADABLE, Choice.NEWER) and not decided:
             assert isinstance(rule, Trouble)
             return await self._in_doubt(ours, Uncertain(self._now(), rule, why), ganeti, policy)
-        ledger, events, above, repeat_before, marked = ours, list[Event](), 0, Ms(0), 0
         if choice is Choice.RULE:
             assert carried is not None
-            ledger, above, repeat_before = (
-                _with_late_pauses(carried, ours),
-                carried.number,
-                self._started,
-            )
-            events = [] if conduct.dry else self._taken(carried, ganeti.snapshot)
-        elif choice is not Choice.FILE and not decided:
-            marked = conduct.away()
-            if choice is Choice.FILE_ALONE and not conduct.dry:
-                events = [happened(self._now(), "rule-missing")]
-        mended = await self._mended(ledger, ganeti, policy, marked, repeat_before)
+            start = self._start_with_rule(carried, ours, ganeti.snapshot)
+        elif choice is Choice.FILE or decided:
+            start = _Start(ours)
+        else:
+            missing = choice is Choice.FILE_ALONE and not conduct.dry
+            events = [happened(self._now(), "rule-missing")] if missing else []
+            start = _Start(ours, events, marked=conduct.away())
+        mended = await self._mended(start, ganeti, policy)
         if not conduct.dry:
-            if events or mended.answers or mended.ledger != ledger or above or decided:
-                all_events = (*events, *mended.told)
-                rule_of = self._carrier.digest if above or decided else None
-                self._store.save(
-                    mended.ledger, all_events, mended.answers, above=above, rule=rule_of
-                )
-                self._carrier.noted(all_events)
+            self._save_begun(start, mended, decided=decided)
             conduct.back()
             self._began = True
         self.uncertain, self._forced = None, False
-        self._newest = mended.ledger
         return mended.ledger
+
+    def _start_with_rule(self, carried: Carried, ours: Ledger, snapshot: Snapshot) -> _Start:
+        events = [] if self._acting.conduct.dry else self._taken(carried, snapshot)
+        ledger = _with_late_pauses(carried, ours)
+        return _Start(ledger, events, above=carried.number, repeat_before=self._started)
+
+    def _save_begun(self, start: _Start, mended: _Mended, *, decided: bool) -> None:
+        another = start.above or decided  # the ledger of the rule, or one instead of that
+        changed = mended.answers or mended.ledger != start.ledger
+        if start.events or changed or another:
+            events = (*start.events, *mended.told)
+            rule = self._carrier.digest if another else None
+            self._store.save(mended.ledger, events, mended.answers, above=start.above, rule=rule)
+            self._carrier.noted(events)
 
     async def _in_doubt(
         self, ours: Ledger, uncertain: Uncertain, ganeti: _Ganeti, policy: Policy
     ) -> Ledger:
         """Go on with the work on incidents only."""
         if self.uncertain is not None:
-            self.uncertain = Uncertain(self.uncertain.since, uncertain.trouble, uncertain.why)
+            self.uncertain = replace(uncertain, since=self.uncertain.since)
             return ours
         self.uncertain = uncertain
         log.warning("ledger-uncertain why=%s", uncertain.trouble.value)
-        return (await self._mended(ours, ganeti, policy, 0)).ledger
+        return (await self._mended(_Start(ours), ganeti, policy)).ledger
 
     def _taken(self, carried: Carried, snapshot: Snapshot) -> list[Event]:
         """Take the rule's ledger: its events that we do not have, and what of ours is not in force.
@@ -240,20 +258,12 @@ class Memory:
             *taken(whose, carried.at, lost, self._now()),
         ]
 
-    async def _mended(
-        self,
-        loaded: Ledger,
-        ganeti: _Ganeti,
-        policy: Policy,
-        marked: int,
-        repeat_before: Ms = Ms(0),
-    ) -> "_Mended":
+    async def _mended(self, start: _Start, ganeti: _Ganeti, policy: Policy) -> _Mended:
         """Return the ledger corrected by Ganeti's tags and jobs.
 
-        `marked` is since when another node may have been the master, 0 for the rule's ledger: it is
-        the newest whoever was. Only a job that it does not know shows that something is missing.
-        Requests before `repeat_before` must be repeated.
+        A ledger whose newest job Ganeti does not know is as one that another master may have left.
         """
+        loaded, marked = start.ledger, start.marked
         now, trails, snapshot = self._now(), ganeti.trails, ganeti.snapshot
         gone = await self._lost(trails, snapshot, now)
         repairs = bool(policy.procedures.repair_procedures)
@@ -271,7 +281,7 @@ class Memory:
             roles=roles,
             others=self._others,
         )
-        late_before = max(repeat_before, other_master.seen(loaded, marked, self._others or 0))
+        late_before = max(start.repeat_before, other_master.seen(loaded, marked, self._others or 0))
         late = [wish for wish in self._store.wishes() if wish.at <= late_before]
         events = refuse(late, other_master.SAY_AGAIN, now)
         if behind and recovered.away and not loaded.away:

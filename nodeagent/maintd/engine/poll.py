@@ -7,21 +7,17 @@ number allowed at once, and large answers are judged last.
 import asyncio
 import resource
 import secrets
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from nodeagent.errors import Unavailable
 from nodeagent.maintd.engine.helper_settings import PollSettings
 from nodeagent.maintd.planning.node_keys import pins_of
-from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.evidence import Contact
-from nodeagent.model.snapshot import Beside, Node, Snapshot
+from nodeagent.model.snapshot import Node, Snapshot
 from nodeagent.model.units import Ms
-from nodeagent.protocol.bounds import WHY, cut
 from nodeagent.protocol.envelope import Key
-from nodeagent.protocol.look import Distrusted, Expected, Look, Seen, Silent, judge_answer
-from nodeagent.protocol.messages import Report
+from nodeagent.protocol.look import Expected, Look, Seen, Silent, judge_answer
 from nodeagent.web.client import Call, NoAnswer
 from nodeagent.web.tls import untrusting_tls
 from nodeagent.web.transaction import Answered, Transaction, host_header
@@ -33,9 +29,7 @@ _SPREAD = 0.12  # of a deadline: time to ask all agents, even if all of them han
 _SOONEST, _LATEST = 0.01, 0.1  # seconds after which a connection is no longer new
 _TURNS = 4  # turns of the sweep in this time
 _WEIGH = 0.05  # seconds between checks of the held bytes
-CHECKS = 256  # orders of checks at once to one agent, whatever it reports
 _SPARE = 128  # file descriptors for the rest of the process
-_CONTRADICTED = "its diagnosis is not firm: the last run of one of its commands contradicts it"
 
 
 async def poll(
@@ -225,112 +219,3 @@ class _Round:
         self._large += self._ended_now
         self._large += [_Asked(node, self._turn) for node in self._left]
         self._ended_now = []
-
-
-def understand(
-    looks: Mapping[str, Look], now: Ms, oldest: int
-) -> tuple[dict[str, Diagnosis], dict[str, str]]:
-    """Sort poll results into diagnoses to act on and doubts. Pure.
-
-    A diagnosis by a command that is not trusted now is a doubt: it neither opens nor closes
-    anything. It does not hide diagnoses by other commands.
-    """
-    diagnoses: dict[str, Diagnosis] = {}
-    doubts: dict[str, str] = {}
-    for name, look in looks.items():
-        match look:
-            case Silent(why):
-                doubts[name] = f"does not answer: {why}"
-            case Distrusted(why):
-                doubts[name] = f"not trusted: {why}"
-            case Seen(report, None):
-                why = _unusable(report.unusable) or "nothing has been confirmed"
-                doubts[name] = f"stands by no diagnosis yet ({why})"
-            case Seen(report, diagnosis) if not report.firm:
-                doubts[name] = _unusable(report.unusable) or _CONTRADICTED
-            case Seen(report, diagnosis) if now - (report.checked or 0) > oldest:
-                age = (now - (report.checked or 0)) // 1000
-                doubts[name] = f"its diagnosis is {age} s old"
-            case Seen(_, diagnosis):
-                assert diagnosis is not None
-                diagnoses[name] = diagnosis
-    return diagnoses, {name: cut(why, WHY) for name, why in doubts.items()}
-
-
-def of_the_same(looks: Mapping[str, Look], before: Snapshot, after: Snapshot) -> Mapping[str, Look]:
-    """The poll results of nodes that are still the same: a new node may have an old name. Pure."""
-    return {
-        name: look
-        for name, look in looks.items()
-        if (node := after.nodes.get(name)) is not None and node.uuid == before.nodes[name].uuid
-    }
-
-
-def out_of_reach(looks: Mapping[str, Look]) -> frozenset[str]:
-    """The nodes whose agent does not answer, or is not trusted. Pure."""
-    return frozenset(name for name, look in looks.items() if not isinstance(look, Seen))
-
-
-def beside(looks: Mapping[str, Look]) -> dict[str, Beside]:
-    """The commands that agents run at the same time. Pure."""
-    reports = _reports(looks)
-    return {name: Beside(r.checks, min(r.checks_taken, CHECKS)) for name, r in reports if r.checks}
-
-
-def as_online(snapshot: Snapshot, names: Collection[str]) -> Snapshot:
-    """The snapshot with these nodes online, so that a poll asks them too. Pure."""
-    if not names:
-        return snapshot
-    online = {name: replace(snapshot.nodes[name], offline=False) for name in names}
-    return replace(snapshot, nodes={**snapshot.nodes, **online})
-
-
-def alone(snapshot: Snapshot, names: Collection[str]) -> Snapshot:
-    """The snapshot with all other nodes offline, so that a poll asks only these. Pure."""
-    others = {
-        name: replace(node, offline=True)
-        for name, node in snapshot.nodes.items()
-        if name not in names
-    }
-    return replace(snapshot, nodes={**snapshot.nodes, **others})
-
-
-def apart(
-    looks: Mapping[str, Look], names: Collection[str]
-) -> tuple[Mapping[str, Look], frozenset[str]]:
-    """The looks at all other nodes, and those of these names that have answered.
-
-    An answer that is not trusted counts too: doubt never acts. Pure.
-    """
-    others = {name: look for name, look in looks.items() if name not in names}
-    answered = (name for name in names if not isinstance(looks.get(name, Silent("")), Silent))
-    return (others if names else looks), frozenset(answered)
-
-
-def boots(looks: Mapping[str, Look]) -> dict[str, str]:
-    """The ids of nodes' present starts. Pure."""
-    return {name: report.boot for name, report in _reports(looks) if report.boot}
-
-
-def clocks(looks: Mapping[str, Look]) -> dict[str, Ms]:
-    """By how many ms the clocks of nodes are ahead of ours, negative if behind. Pure."""
-    return {name: look.ahead for name, look in looks.items() if isinstance(look, Seen)}
-
-
-def refusing(looks: Mapping[str, Look]) -> dict[str, str]:
-    """Why agents refuse each order now. Pure."""
-    return {name: report.refuses for name, report in _reports(looks) if report.refuses}
-
-
-def without_diagnosis(looks: Mapping[str, Look]) -> dict[str, tuple[str, ...]]:
-    """The commands for which agents take orders without a diagnosis. Pure."""
-    return {name: report.runs for name, report in _reports(looks) if report.runs}
-
-
-def _reports(looks: Mapping[str, Look]) -> list[tuple[str, Report]]:
-    return [(name, look.report) for name, look in looks.items() if isinstance(look, Seen)]
-
-
-def _unusable(commands: Mapping[str, str]) -> str:
-    each = "; ".join(f"{name}: {why}" for name, why in sorted(commands.items()))
-    return f"unusable: {each}" if each else ""

@@ -16,7 +16,7 @@ from nodeagent.errors import NotMaster, Unavailable
 from nodeagent.maintd.balancing.headroom_thread import Headrooms
 from nodeagent.maintd.balancing.ratings import Rating
 from nodeagent.maintd.balancing.search_thread import Adviser, nothing_measured, unanswered
-from nodeagent.maintd.deciding import inquiries
+from nodeagent.maintd.deciding import inquiries, reports
 from nodeagent.maintd.deciding.decide import decide
 from nodeagent.maintd.engine import failpoint
 from nodeagent.maintd.engine.conduct import Acting, Conduct, count
@@ -24,19 +24,6 @@ from nodeagent.maintd.engine.jobs import Inquiry
 from nodeagent.maintd.engine.memory import Memory
 from nodeagent.maintd.engine.noded import Noded
 from nodeagent.maintd.engine.orders import Ordering
-from nodeagent.maintd.engine.poll import (
-    alone,
-    apart,
-    as_online,
-    beside,
-    boots,
-    clocks,
-    of_the_same,
-    out_of_reach,
-    refusing,
-    understand,
-    without_diagnosis,
-)
 from nodeagent.maintd.engine.submit import Submitter
 from nodeagent.maintd.engine.timezones import read_zones
 from nodeagent.maintd.engine.withdrawals import Withdrawals
@@ -158,7 +145,6 @@ class Engine:
         headrooms: Headrooms | None = None,
     ) -> None:
         self.policy = policy
-        self.conduct = conduct
         self.inventory = inventory or Inventory(InventorySettings(), now, steady)
         self.outbox = outbox if outbox is not None else Outbox((), now)
         self.firing = firing or Firing(lambda: self.outbox.targets.values(), steady)
@@ -174,28 +160,28 @@ class Engine:
         self._cluster = cluster
         self._look = look
         self._now = now
-        self._steady = steady
         self.acting = Acting(conduct)
-        self._memory = Memory(
-            store, cluster, now, steady, confirm=self._check_acting, check=self.acting.check
-        )
+        self._memory = Memory(store, cluster, now, steady, self.acting)
         self._inquiry = Inquiry(cluster, orders, steady)
         self._submitter = Submitter(
             cluster,
             orders,
-            self._check_acting,
+            self.acting,
             self._known,
             self._remember,
             steady,
-            self.acting.check,
             self._spared,
         )
-        self._withdrawals = Withdrawals(cluster, self._check_acting, self.acting.check)
+        self._withdrawals = Withdrawals(cluster, self.acting)
         self._ledger: Ledger | None = None
         self._put_off: frozenset[tuple[str, str]] = frozenset()  # nodes and actions
         self._heard = AgentStates()
         self._started = Ms(0)  # of the first round
         self._last: Decision | None = None
+
+    @property
+    def conduct(self) -> Conduct:
+        return self.acting.conduct
 
     @property
     def ledger(self) -> Ledger | None:
@@ -221,7 +207,7 @@ class Engine:
 
         Unavailable: no decision, try again later. NotMaster: this node is not the master.
         """
-        await self._check_master()
+        await self.acting.ask()
         seen = await self._observe(await self._poll(stop), stop)
         decision = decide(seen.ledger, seen.observed, self.policy, seen.now)
         _unless(stop)
@@ -251,8 +237,8 @@ class Engine:
         _unless(stop)
         at, asked = self._now(), self.acting.now()
         doubtful = inquiries.offline_nodes(ledger, snapshot, repairs=repairs)
-        looks = await self._look(as_online(snapshot, doubtful))
-        looks, answering = apart(looks, doubtful)
+        looks = await self._look(reports.as_online(snapshot, doubtful))
+        looks, answering = reports.apart(looks, doubtful)
         self._started = min(self._started or self._now(), self._now())
         _unless(stop)
         return _Polled(
@@ -274,43 +260,28 @@ class Engine:
         Before them only the list of nodes counts.
         """
         ledger, now = polled.ledger, self._now()
-        diagnoses, _ = understand(polled.looks, now, self.conduct.oldest)
+        diagnoses, _ = reports.understand(polled.looks, now, self.conduct.oldest)
         moving = inquiries.wants_others_jobs(ledger, polled.snapshot, diagnoses, self.policy, now)
         busy = await self._inquiry.busy() if moving else {}
         snapshot = await asyncio.to_thread(self._cluster.snapshot)
-        looks = of_the_same(polled.looks, polled.snapshot, snapshot)
+        looks = reports.of_the_same(polled.looks, polled.snapshot, snapshot)
         now = self._now()
         moment = self.conduct.moment(now)
         ledger = clock.in_step(ledger, moment)
-        diagnoses, doubts = understand(looks, now, self.conduct.oldest)
-        doubts |= {
-            name: "not asked yet"
-            for name, node in snapshot.nodes.items()
-            if name not in looks and not node.offline
-        }
-        observed = Observed(
-            snapshot,
-            diagnoses,
-            doubts,
-            polled.results,
-            polled.absent,
+        observed = replace(
+            reports.observed(snapshot, looks, now, self.conduct.oldest),
+            results=polled.results,
+            absent=polled.absent,
             wishes=await asyncio.to_thread(self._store.wishes),
             jobs=polled.jobs,
             advice=self._adviser.advice(),
             busy=busy,
             sick=self.inventory.sick(ledger.queue),
             watcher_paused=polled.watcher_paused,
-            beside=beside(looks),
-            keys=node_keys.shown(looks),
-            unanswered=out_of_reach(looks),
             noded=self._noded.answers(),
             started=self._started,
             uncertain=self._memory.uncertain,
             answering=polled.answering,
-            boots=boots(looks),
-            runs=without_diagnosis(looks),
-            clocks=clocks(looks),
-            refusing=refusing(looks),
             alerts=self.firing.alerts(inquiries.blocking_alerts(ledger)),
         )
         evidence = self._evidence(ledger, observed, looks, now)
@@ -382,9 +353,9 @@ class Engine:
         names = {i.node for i in intents if takes_for_dead(i, ledger) and i.node in nodes}
         if not names:
             return {}
-        looks = await self._look(alone(before.snapshot, names))
+        looks = await self._look(reports.alone(before.snapshot, names))
         now = self._now()
-        diagnoses, _ = understand(looks, now, self.conduct.oldest)
+        diagnoses, _ = reports.understand(looks, now, self.conduct.oldest)
         evidence = self._witnesses.evidence(dict.fromkeys(names, now), looks, self._noded, now)
         observed = replace(before, diagnoses=diagnoses, evidence=evidence)
         whys = {i.id: why_spared(i, ledger, before, observed, now) for i in intents}
@@ -407,17 +378,6 @@ class Engine:
 
     # Observe.
 
-    async def _check_master(self) -> None:
-        asked = self.acting.now()
-        await asyncio.to_thread(self.conduct.check_master)
-        if not self.conduct.vote:
-            self.acting.named(asked)
-
-    async def _check_acting(self) -> None:
-        """Check this before an effect; last what may have ended during the first question."""
-        await self._check_master()
-        self.acting.check()
-
     def _idle(self, looks: Mapping[str, Look], snapshot: Snapshot, asked: float) -> str | None:
         if self.conduct.dry:
             return "a dry run: nothing is remembered and nothing done"
@@ -433,9 +393,9 @@ class Engine:
 
     async def _remembered(self) -> Ledger:
         if self._ledger is None:
-            self._ledger = await self._memory.recall(self.conduct, self.policy)
+            self._ledger = await self._memory.recall(self.policy)
         else:
-            self._ledger = await self._memory.renewed(self._ledger, self.conduct, self.policy)
+            self._ledger = await self._memory.renewed(self._ledger, self.policy)
         return self._ledger
 
     # Save and act.
@@ -469,7 +429,7 @@ class Engine:
         fresh = [i for i in decision.ledger.intents if i.id not in known]
         if fresh:
             failpoint.reach("intended")
-        handed_over = await self._memory.hand_over(decision.ledger)
+        handed_over = await self._memory.hand_over()
         self.outbox.tell(letters)
         if self._memory.handed_over:
             targets, snapshot = self.outbox.targets, observed.snapshot
@@ -482,7 +442,7 @@ class Engine:
                 fresh, held = self._without_waiting(fresh, observed.uncertain)
                 decision = replace(decision, held=(*decision.held, *held))
             await self._submitter.submit(fresh, observed)
-            await self._memory.hand_over(self._known())
+            await self._memory.hand_over()
         return replace(decision, ledger=self._ledger)
 
     def _without_waiting(

@@ -9,6 +9,7 @@ from dataclasses import replace
 from nodeagent.cluster.backend import Accepted, Cluster, NotTaken, Submission
 from nodeagent.errors import NotMaster, Unavailable
 from nodeagent.maintd.engine import failpoint
+from nodeagent.maintd.engine.conduct import Acting
 from nodeagent.maintd.engine.orders import ASKING, AT_ONCE, AT_ONCE_THERE, Ordering
 from nodeagent.maintd.planning.intents import is_order, with_job
 from nodeagent.maintd.planning.preconditions import are_rules_as_they_were, at_work_on, is_as_it_was
@@ -31,32 +32,29 @@ log = logging.getLogger(__name__)
 class Submitter:
     """Submit jobs and give orders. `not_taken` are the intents that certainly became neither.
 
-    `known` returns the current ledger; `remember` returns once the ledger is on disk.
-    `check_master` raises NotMaster, which ends the submission, or Unavailable. `check_acting` asks
-    nobody, and so comes last: in the thread that sends, and once more before each request of it.
-    `spared` asks nodes once more that jobs take for dead, and says which jobs are obsolete, by
-    intent with the reason.
+    `known` returns the current ledger; `remember` returns once the ledger is on disk. `acting` is
+    asked before each request, and its check, which asks nobody, comes last: in the thread that
+    sends. NotMaster ends the submission. `spared` asks nodes once more that jobs take for dead, and
+    says which jobs are obsolete, by intent with the reason.
     """
 
     def __init__(
         self,
         cluster: Cluster,
         orders: Ordering,
-        check_master: Callable[[], Awaitable[None]],
+        acting: Acting,
         known: Callable[[], Ledger],
         remember: Callable[[Ledger], None],
         steady: Callable[[], float],
-        check_acting: Callable[[], None],
         spared: Callable[[Sequence[Intent], Observed], Awaitable[Mapping[str, str]]],
     ) -> None:
         self.not_taken: dict[str, str] = {}
         self._cluster = cluster
         self._orders = orders
-        self._check_master = check_master
+        self._acting = acting
         self._known = known
         self._remember = remember
         self._steady = steady
-        self._check_acting = check_acting
         self._spared = spared
 
     async def submit(self, fresh: list[Intent], observed: Observed) -> None:
@@ -112,7 +110,7 @@ class Submitter:
 
     def _send(self, batch: list[Submission]) -> Sequence[Accepted | NotTaken]:
         try:
-            self._check_acting()
+            self._acting.check()
         except Unavailable as error:  # this machine may have slept for an hour just now
             return [NotTaken(str(error))] * len(batch)
         return self._cluster.submit(batch)
@@ -165,7 +163,7 @@ class Submitter:
     async def _may_act(self, intents: Sequence[Intent]) -> bool:
         """Check that this is still the master; if that is unknown, do not submit these."""
         try:
-            await self._check_master()
+            await self._acting.confirm()
         except Unavailable as error:
             self._void(intents, f"it is unknown whether this is the master: {error}")
             return False
@@ -207,7 +205,7 @@ class Submitter:
 
     async def _order(self, intent: Intent, snapshot: Snapshot) -> None:
         try:
-            self._check_acting()
+            self._acting.check()
         except Unavailable as error:
             self._void([intent], str(error))
             return

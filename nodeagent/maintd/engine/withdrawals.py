@@ -8,12 +8,13 @@ that have not started.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from nodeagent.cluster.backend import Cluster
 from nodeagent.errors import Unavailable
 from nodeagent.maintd.deciding.inquiries import why_obsolete
+from nodeagent.maintd.engine.conduct import Acting
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Result
 from nodeagent.model.snapshot import Observed
 from nodeagent.model.units import Ms
@@ -24,27 +25,22 @@ log = logging.getLogger(__name__)
 class Withdrawals:
     """Cancel obsolete jobs, and remember why.
 
-    It remembers as long as this process lives. `check_master` raises NotMaster if this node is not
-    the master (any more); `check_acting` asks nobody, and raises Unavailable if another may be by
-    now.
+    It remembers as long as this process lives.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        check_master: Callable[[], Awaitable[None]],
-        check_acting: Callable[[], None],
-    ) -> None:
+    def __init__(self, cluster: Cluster, acting: Acting) -> None:
         self._cluster = cluster
-        self._check_master = check_master
-        self._check_acting = check_acting
+        self._acting = acting
         self._why: dict[str, str] = {}  # by intent
 
     async def withdraw(self, ledger: Ledger, observed: Observed, now: Ms) -> None:
-        """Cancel obsolete jobs; the next round retries those that cannot be canceled now."""
+        """Cancel obsolete jobs; the next round retries those that cannot be canceled now.
+
+        NotMaster: this node is not the master any more.
+        """
         for intent, job, why in self._late(ledger, observed, now):
             try:
-                await self._check_master()
+                await self._acting.confirm()
                 canceled = await asyncio.to_thread(self._cancel, job)
             except Unavailable as error:
                 log.warning("cancel-unknown job=%s why=%r", job, str(error))
@@ -54,7 +50,7 @@ class Withdrawals:
                 self._why[intent.id] = f"the job was canceled before it began: {why}"
 
     def _cancel(self, job: str) -> bool:
-        self._check_acting()
+        self._acting.check()
         return self._cluster.cancel(job)
 
     def explained(self, results: Mapping[str, Result]) -> dict[str, Result]:

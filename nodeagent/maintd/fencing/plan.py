@@ -27,10 +27,20 @@ DEAD = (Life.HUNG, Life.OFF, Life.ISOLATED)
 FRESH = Ms(240_000)  # a reading of the power is read again before it is too old to count
 
 
-@dataclass
-class Fencer:
-    """The fencing of one round. `silent` has the unreachable nodes, by name, and since when."""
+def fence(
+    ledger: Ledger, situation: Situation, silent: Mapping[str, Ms]
+) -> tuple[Ledger, list[Held]]:
+    """Plan the next step of each fencing, start new ones, and ask for nodes' power.
 
+    `silent` has the unreachable nodes, by name, and since when.
+    """
+    fencer = _Fencer(ledger, situation, silent)
+    fencer.plan()
+    return fencer.ledger, fencer.held
+
+
+@dataclass
+class _Fencer:
     ledger: Ledger
     situation: Situation
     silent: Mapping[str, Ms]
@@ -40,8 +50,7 @@ class Fencer:
         self.observed, self.now = self.situation.observed, self.situation.now
         self.room = self.situation.room
 
-    def plan(self) -> Ledger:
-        """Plan the next step of each fencing, start new ones, and ask for nodes' power."""
+    def plan(self) -> None:
         nodes = self.observed.snapshot.by_uuid
         self._find_again(nodes)
         self._claim(nodes)
@@ -59,7 +68,6 @@ class Fencer:
                 self._consider(node)
         self._ask_daily()
         self.held += readings.faults(self.ledger, self.observed)
-        return self.ledger
 
     # Memory.
 

@@ -40,11 +40,8 @@ def _balance(
     reasons: Mapping[Subject, list[Reason]],
 ) -> Json:
     ledger, advice = view.ledger, view.observed.advice.get(group.uuid)
-    halt = next((h for h in ledger.halts if h.group == group.uuid), None)
-    since = next(
-        (lopsided.since for lopsided in ledger.lopsided if lopsided.group == group.uuid), None
-    )
-    agenda = next((a for a in ledger.agenda if a.group == group.uuid), None)
+    halt, agenda = ledger.halt_of(group.uuid), ledger.agenda_of(group.uuid)
+    lopsided = ledger.lopsided_of(group.uuid)
     held = reasons.get(Subject(Of.GROUP, group.name), [])
     given_up = (str(part) for part in held if part.kind is BalanceKind.LIST_GIVEN_UP)
     return {
@@ -56,7 +53,7 @@ def _balance(
         "score": None if advice is None or advice.why else advice.score,
         "final": None if advice is None or advice.why else advice.final,
         "moves": [] if advice is None else [_shift(shift) for shift in advice.shifts],
-        "since": None if since is None else since / 1000,
+        "since": None if lopsided is None else lopsided.since / 1000,
         "doubt": (advice.doubt or None) if advice else None,
         "under-way": running,
         "asked": None if agenda is None else _agenda(agenda),

@@ -152,7 +152,7 @@ class Windows:
 # Weekly series.
 
 
-def _series(view: View, series: Series, names: Names, times: int = COMING) -> Json:
+def _series(view: View, series: Series, names: Names, times: int) -> Json:
     """A series, some of its next occurrences, and the states of its machines."""
     rule, zone = series.rule, view.observed.zones.get(series.rule.zone)
     now = in_seconds(view.at)

@@ -93,7 +93,7 @@ class Context:
             return None
         ledger = shown(ledger, done.decision, done.idle)
         decided = done.decision
-        troubles = self.maintd.memory.troubles()
+        troubles = self.maintd.store.troubles()
         held = (*decided.held, *(Held(because(Kind.LEDGER, why=why)) for why in troubles))
         return View(
             done.at,

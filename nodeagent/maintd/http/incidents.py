@@ -34,7 +34,7 @@ class Cases:
         return show.evacuated(
             event
             for incident in view.ledger.incidents
-            for event in self._context.maintd.memory.history(incident.id, limit=_OF_ONE)
+            for event in self._context.maintd.store.history(incident.id, limit=_OF_ONE)
         )
 
     async def _incident(self, request: Request) -> Response:
@@ -45,7 +45,7 @@ class Cases:
             incident = seen.ledger.incident(identity)
             if incident is None:
                 return self._unknown(identity)
-            kept = self._context.maintd.memory.history(identity, limit=parse.MOST_EVENTS)
+            kept = self._context.maintd.store.history(identity, limit=parse.MOST_EVENTS)
             events = kept if request.full else discreet_events(kept)
             return Response.json(show.incident_in_full(seen, incident, events))
 

@@ -45,8 +45,8 @@ class Ledgers:
             return in_doubt(why)
 
         def encode(view: View) -> Response:
-            events = tuple(maintd.memory.audits(EVENTS))
-            number, kept = maintd.memory.number, maintd.engine.memory.kept
+            events = tuple(maintd.store.audits(EVENTS))
+            number, kept = maintd.store.number, maintd.engine.memory.kept
             ledger = maintd.engine.ledger or view.ledger
             carried = Carried(number, kept.writer, view.at, ledger, events, kept.uuid)
             return Response(200, document(carried).encode())

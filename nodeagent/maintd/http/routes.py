@@ -182,7 +182,7 @@ class Api:
             "trouble": _trouble(view.trouble),
             "storm": {"at": storm.at / 1000, "why": storm.why} if storm else None,
             "outdated": str(why) if (why := _outdated(view)) else None,
-            "ledger": ledger_json(view.kept, maintd.memory, snapshot),
+            "ledger": ledger_json(view.kept, maintd.store, snapshot),
             "refused-settings": view.complaint or None,
             "holds": show.holds(view),
             "paused": _cluster_paused(view),
@@ -244,7 +244,7 @@ class Api:
         incident, since, limit = read_right(request, parse.which_events)
 
         def events() -> Response:
-            kept = self.context.maintd.memory.history(incident, since, limit)
+            kept = self.context.maintd.store.history(incident, since, limit)
             shown = kept if request.full else discreet_events(kept)
             answer = Response.json([show.event_json(event) for event in shown])
             return compressed(answer) if wanted(request) else answer
@@ -266,7 +266,7 @@ class Api:
         wish = request.segments[2]
 
         def answer() -> Response:
-            refusal = self.context.maintd.memory.answer(wish)
+            refusal = self.context.maintd.store.answer(wish)
             if refusal is None and (why := self.context.doubt()):
                 return in_doubt(why)
             if refusal is None:
@@ -305,7 +305,7 @@ class Api:
     def _events(self, incident: str | None, limit: int) -> Sequence[Event]:
         """The history for a page, which shows the rest where it cannot be read."""
         try:
-            return self.context.maintd.memory.history(incident, limit=limit)
+            return self.context.maintd.store.history(incident, limit=limit)
         except Unavailable:
             return ()
 
@@ -315,7 +315,7 @@ class Api:
         return Response.text(f"not ready: {why}\n" if why else "ready\n", 503 if why else 200)
 
     def _damage(self) -> str | None:
-        troubled = self.context.maintd.memory.troubles()
+        troubled = self.context.maintd.store.troubles()
         return "something is wrong with the ledger: see gnt-maint held" if troubled else None
 
     # Change.

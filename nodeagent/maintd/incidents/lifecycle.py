@@ -263,9 +263,7 @@ def seen_out(incident: Incident, nodes: Mapping[str, Node]) -> Incident:
     return replace(incident, drained=True)
 
 
-def absorb(
-    ledger: Ledger, observed: Observed, now: Ms, before: tuple[Incident, ...] = ()
-) -> Ledger:
+def absorb(ledger: Ledger, observed: Observed, now: Ms, before: tuple[Incident, ...]) -> Ledger:
     """Turn each diagnosis without an incident into one; `before` are those of the last round."""
     known_ids = {incident.id for incident in ledger.incidents}
     passed = {
@@ -298,12 +296,10 @@ def withdraw(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Led
     there; else after a delay, for a fault that comes and goes is a fault. Its running jobs end
     first.
     """
-    if not ledger.incidents:
-        return _with_holds_passed_on(ledger, observed, now)
     working = {intent.incident for intent in ledger.intents}
     incidents = {incident.id: incident for incident in ledger.incidents}
     heirs = {
-        (incident.node, incident.diagnosis): incident
+        (incident.node, incident.diagnosis): incident.id
         for incident in ledger.incidents
         if incident.status.active
     }
@@ -312,55 +308,62 @@ def withdraw(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Led
         if incident.status in (Status.COMPLETED, Status.FAILED):
             since = well_since(incident, diagnosis, policy, now)
             incidents[incident.id] = replace(incident, missed_at=Ms(since))
-        if (
-            incident.status is not Status.PENDING
-            or diagnosis is None
-            or diagnosis == incident.diagnosis
-        ):
+        if diagnosis is None or not _is_over(incident, diagnosis) or incident.id in working:
             continue
-        if incident.repaired or incident.id in working:
-            continue
-        heir = heirs.get((incident.node, diagnosis))
+        heir = incidents.get(heirs.get((incident.node, diagnosis), ""))
         if heir is not None and diagnosis.need >= need_of(incident):
             superseded = incident.after(StatusEvent.CANCELED, now, f"{SUPERSEDED}{heir.id}")
             incidents[incident.id] = replace(superseded, heir=heir.id)
-            incidents[heir.id] = _inherits(incidents[heir.id], incident, now)
+            incidents[heir.id] = _inherits(heir, incident, now)
         elif now - incident.missed_at >= policy.withdraw:
-            why = f"no longer observed for {policy.withdraw / 60_000:g} min"
-            canceled = incident.after(StatusEvent.CANCELED, now, why)
-            # A maintd without the ledger would resume an incident that left jobs behind: tag it.
-            tagged = replace(canceled, seen_at=now) if incident.jobs else canceled
-            incidents[incident.id] = tagged
+            incidents[incident.id] = _no_longer_observed(incident, policy, now)
             if heir is not None and incident.drained and diagnosis.need >= Need.EVACUATE:
                 # Milder, but the same evacuation: a person who put the node back did so for both.
-                incidents[heir.id] = replace(incidents[heir.id], drained=True)
+                incidents[heir.id] = replace(heir, drained=True)
     ledger = replace(ledger, incidents=tuple(incidents.values()))
     return _with_holds_passed_on(ledger, observed, now)
 
 
+def _is_over(incident: Incident, diagnosis: Diagnosis) -> bool:
+    """Check whether work on an incident has started for what its node no longer reports."""
+    started = incident.status is Status.PENDING and not incident.repaired
+    return started and diagnosis != incident.diagnosis
+
+
+def _no_longer_observed(incident: Incident, policy: Policy, now: Ms) -> Incident:
+    why = f"no longer observed for {policy.withdraw / 60_000:g} min"
+    canceled = incident.after(StatusEvent.CANCELED, now, why)
+    # A maintd without the ledger would resume an incident that left jobs behind: tag it.
+    return replace(canceled, seen_at=now) if incident.jobs else canceled
+
+
 def _with_holds_passed_on(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     """Pass on holds to the incident under which their node's fault continues."""
-    at_work = {i.id: i for i in ledger.incidents if i.status.active}
-    heirs = {i.name: i for i in at_work.values() if observed.diagnoses.get(i.name) == i.diagnosis}
+    active = {incident.id: incident for incident in ledger.incidents if incident.status.active}
+    heirs = {i.name: i for i in active.values() if observed.diagnoses.get(i.name) == i.diagnosis}
     for hold in ledger.holds:
         heir = heirs.get(hold.name) if hold.incident else None
-        if heir is not None and hold.incident not in at_work:
+        if heir is not None and hold.incident not in active:
             renewed = [renamed(h, hold.incident, heir.id) for h in ledger.holds]
             ledger = replace(ledger, holds=tuple({hold.place: hold for hold in renewed}.values()))
     moving = {place.tag for place in tags_removed(ledger)}
     for name, heir in sorted(heirs.items()):
-        tags = observed.snapshot.nodes[name].tags
-        for tag in sorted(tags - moving):
-            if not tag.startswith(HOLD_TAG) or tag.removeprefix(HOLD_TAG) in at_work:
-                continue
-            hold = Hold(Scope.NODE, name, f"the tag {tag}", now, incident=heir.id)
-            if not any(h.incident == heir.id for h in ledger.holds):
-                ledger = replace(ledger, holds=(*ledger.holds, hold))
-            add = () if hold.tag in tags else (hold.tag,)
-            if ledger.tags_after <= now:
-                action = Retag(Scope.NODE, name, add, (tag,))
-                ledger = without_claim(ledger, OfTags(), action, now, name)
+        for tag in sorted(observed.snapshot.nodes[name].tags - moving):
+            if tag.startswith(HOLD_TAG) and tag.removeprefix(HOLD_TAG) not in active:
+                ledger = _with_hold_of_tag(ledger, tag, heir, observed.snapshot.nodes[name], now)
     return ledger
+
+
+def _with_hold_of_tag(ledger: Ledger, tag: str, heir: Incident, node: Node, now: Ms) -> Ledger:
+    """Hold this incident as the tag holds one that is over, and replace the tag."""
+    hold = Hold(Scope.NODE, node.name, f"the tag {tag}", now, incident=heir.id)
+    if not any(known.incident == heir.id for known in ledger.holds):
+        ledger = replace(ledger, holds=(*ledger.holds, hold))
+    if ledger.tags_after > now:
+        return ledger
+    add = () if hold.tag in node.tags else (hold.tag,)
+    action = Retag(Scope.NODE, node.name, add, (tag,))
+    return without_claim(ledger, OfTags(), action, now, node.name)
 
 
 def renamed(hold: Hold, old: str, new: str) -> Hold:

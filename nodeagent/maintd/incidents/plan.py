@@ -1,10 +1,10 @@
-"""Planner of incidents: give each node with an incident its next steps. Pure.
+"""Work on incidents: give each node with an incident its next steps. Pure.
 
 Admission decides whether work may start or continue, and the Room holds the nodes left for it.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from nodeagent.maintd.incidents import lifecycle, referral
 from nodeagent.maintd.incidents.steps import next_steps
@@ -59,53 +59,56 @@ def _allowed(incident: Incident, action: Action, stage: str) -> bool:
             return False
 
 
-@dataclass
-class Planner:
-    """The incidents of one round."""
+def work_on(ledger: Ledger, situation: Situation) -> tuple[Ledger, list[Held]]:
+    """Plan started incidents first, and the oldest: nobody else gets what they need."""
+    planner = _Planner(ledger, situation)
+    order = _in_order(ledger)
+    for incident in order:
+        if incident.status is Status.PENDING:
+            planner.go_on(incident)
+    for incident in order:
+        if incident.status is Status.NOTED:
+            planner.begin(incident)
+    return planner.ledger, planner.held
 
+
+def referred(ledger: Ledger, situation: Situation) -> Mapping[str, tuple[Sick, ...]]:
+    """Return the incidents that are left to the repair queue, and on which work may start."""
+    policy, snapshot = situation.policy, situation.observed.snapshot
+    if not policy.procedures.incidents:
+        return {}
+    planner = _Planner(ledger, situation)
+    return {
+        INCIDENTS: tuple(
+            referral.report(incident, rule, snapshot)
+            for incident in _in_order(ledger)
+            if (rule := referral.referral_of(incident, snapshot, policy)) is not None
+            and planner.why_not(incident) is None
+        )
+    }
+
+
+def _in_order(ledger: Ledger) -> list[Incident]:
+    """The worst incident of each node, the oldest first."""
+    return sorted(worst_per_node(ledger).values(), key=lambda i: (i.noted_at, i.id))
+
+
+@dataclass
+class _Planner:
     ledger: Ledger
     situation: Situation
+    held: list[Held] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.held: list[Held] = []
         self.observed, self.now = self.situation.observed, self.situation.now
         self.policy, self.room = self.situation.policy, self.situation.room
         self.stops = self.situation.stops
         self.nodes = self.observed.snapshot.by_uuid
 
-    def referred(self) -> Mapping[str, tuple[Sick, ...]]:
-        """The incidents that are left to the repair queue, and on which work may start."""
-        if not self.policy.procedures.incidents:
-            return {}
-        snapshot = self.observed.snapshot
-        return {
-            INCIDENTS: tuple(
-                referral.report(incident, rule, snapshot)
-                for incident in self._in_order()
-                if (rule := referral.referral_of(incident, snapshot, self.policy)) is not None
-                and self._why_not(incident) is None
-            )
-        }
-
-    def plan(self) -> Ledger:
-        """Plan started incidents first: nobody else gets what they need."""
-        order = self._in_order()
-        for incident in order:
-            if incident.status is Status.PENDING:
-                self._go_on(incident)
-        for incident in order:
-            if incident.status is Status.NOTED:
-                self._begin(incident)
-        return self.ledger
-
     def _hold(self, incident: Incident, why: Reason) -> None:
         self.held.append(Held(why, incident.name, incident.id))
 
-    def _in_order(self) -> list[Incident]:
-        """The worst incident of each node, the oldest first."""
-        return sorted(worst_per_node(self.ledger).values(), key=lambda i: (i.noted_at, i.id))
-
-    def _go_on(self, incident: Incident) -> None:
+    def go_on(self, incident: Incident) -> None:
         mine = [i for i in self.ledger.intents if i.incident == incident.id]
         theirs = [
             i for i in self.ledger.intents if i.node == incident.name and i.incident != incident.id
@@ -131,10 +134,10 @@ class Planner:
             return
         self._take(incident, self._next(incident, len(mine)))
 
-    def _begin(self, incident: Incident) -> None:
+    def begin(self, incident: Incident) -> None:
         node = self.nodes[incident.node]
         why = (
-            self._why_not(incident)
+            self.why_not(incident)
             or self._left_to_queue(incident, node)
             or admission.no_room_in_work(node, self.room, self.policy)
             or self.room.why_claimed(node.name, incident.id)
@@ -144,7 +147,7 @@ class Planner:
             return
         self._take(incident, self._next(incident, 0))
 
-    def _why_not(self, incident: Incident) -> Reason | None:
+    def why_not(self, incident: Incident) -> Reason | None:
         """Why work on a detected incident may not start, no matter who would do it."""
         rule = referral.referral_of(incident, self.observed.snapshot, self.policy)
         referred = rule is not None

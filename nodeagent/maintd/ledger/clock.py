@@ -135,7 +135,7 @@ def _moved(ledger: Ledger, by: Ms, unknown_at: Ms | None = None) -> Ledger:
     return replace(after, offers=offers, milestones=milestones)
 
 
-def _stepped(value: T, by: Ms, unknown_at: Ms | None = None) -> T:
+def _stepped(value: T, by: Ms, unknown_at: Ms | None) -> T:
     """Move every moment in a record, and in the records in it, by so many ms.
 
     Evidence moves with a known step only. After one that is unknown, at `unknown_at` (unix ms), it

@@ -11,7 +11,6 @@ from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import UNKNOWN, Incident, Status
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.proposal import Proposal, What
-from nodeagent.model.queue import Refusal
 from nodeagent.model.reason import FencingKind, Held, Kind, Reason, StageKind
 from nodeagent.model.snapshot import Observed
 from nodeagent.model.units import Ms
@@ -42,7 +41,7 @@ def remember(
     if not (asked or ledger.proposals):
         return ledger
     put_back = {blocked.incident for blocked in held if blocked.why.kind is Kind.PUT_BACK_BY_OTHERS}
-    round_ = _Round(before, ledger, observed, asked, put_back, now)
+    round_ = _Round(ledger, observed, asked, put_back, now)
     known = {(proposal.what, proposal.subject) for proposal in ledger.proposals}
     kept = [round_.gone_on(proposal) for proposal in ledger.proposals]
     kept += [round_.new(wanted) for key, wanted in asked.items() if key not in known]
@@ -60,24 +59,18 @@ def _asked(
     for blocked in held:
         for why in _every(blocked.why):
             match why.kind:
-                case StageKind.WOULD_EVACUATE:
-                    yield _Asked(
-                        What.EVACUATE, nodes[blocked.node].uuid, blocked.node, blocked.incident
-                    )
-                case StageKind.WOULD_REPAIR:
-                    yield _Asked(
-                        What.REPAIR, nodes[blocked.node].uuid, blocked.node, blocked.incident
-                    )
+                case StageKind.WOULD_EVACUATE | StageKind.WOULD_REPAIR:
+                    evacuates = why.kind is StageKind.WOULD_EVACUATE
+                    what = What.EVACUATE if evacuates else What.REPAIR
+                    yield _Asked(what, nodes[blocked.node].uuid, blocked.node, blocked.incident)
                 case StageKind.WOULD_MEND:
                     yield _Asked(What.MEND, why.subject.name, why.subject.name)
                 case StageKind.WOULD_BALANCE:
                     yield _Asked(What.BALANCE, why.subject.name, why.subject.name)
                 case FencingKind.WOULD_FENCE if dict(why.details)["setting"] == "stage":
                     yield _Asked(What.FENCE, nodes[blocked.node].uuid, blocked.node)
-    for refusal in ledger.queue.refusals:
-        match refusal:
-            case Refusal(reason="stage"):
-                yield _Asked(What.QUEUE, "", "reported machines")
+    if any(refusal.reason == "stage" for refusal in ledger.queue.refusals):
+        yield _Asked(What.QUEUE, "", "reported machines")
     started = {incident.id for incident in before.incidents if incident.status is not Status.NOTED}
     for incident in ledger.incidents:
         rebuilt = incident.diagnosis == UNKNOWN  # it had started before the ledger was lost
@@ -99,7 +92,6 @@ def _what(incident: Incident) -> What:
 class _Round:
     """One round. `put_back` are the incidents whose node a person has put back meanwhile."""
 
-    before: Ledger
     ledger: Ledger
     observed: Observed
     asked: Mapping[tuple[What, str], _Asked]

@@ -16,7 +16,6 @@ from nodeagent.model.reason import Detail, Held, Kind, Reason, because, first_of
 from nodeagent.model.snapshot import Observed, Snapshot
 from nodeagent.model.units import Ms
 
-NO_JUDGEMENTS: Mapping[str, Judgement] = {}
 _WATCHED = 0.5  # share of `unreachable-after` after which evidence about a node is gathered
 _GAP = Ms(300_000)  # after an answer: what a node did in a longer one, nobody knows
 
@@ -114,7 +113,7 @@ def reasons(
     observed: Observed,
     policy: Policy,
     now: Ms,
-    judged: Mapping[str, Judgement] = NO_JUDGEMENTS,
+    judged: Mapping[str, Judgement],
 ) -> tuple[Held, ...]:
     """Each unreachable node, with the evidence, its judgement, and the command that helps.
 

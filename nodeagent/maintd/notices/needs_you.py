@@ -140,26 +140,38 @@ def needs_you(
     ledger: Ledger, observed: Observed, held: Iterable[Held], silent: Collection[str], now: Ms
 ) -> Iterator[NeedsYou]:
     """Yield everything that waits for a person; `silent` are the unreachable nodes."""
-    nodes = observed.snapshot.by_uuid
-    in_work = ledger.returning() | worst_per_node(ledger).keys()
-    for incident in ledger.incidents:
-        if incident.node in in_work or incident.node not in nodes:
-            continue
-        if incident.status in (Status.FAILED, Status.COMPLETED):
-            failed = incident.status is Status.FAILED
-            sort = Sort.FAILED if failed else Sort.COMPLETED
-            yield NeedsYou(sort, nodes[incident.node].name, incident=incident)
+    yield from _ended_incidents(ledger, observed)
     for node in silent:
         yield NeedsYou(Sort.UNREACHABLE, node)
+    yield from _reasons(ledger, observed, tuple(held), now)
+    for entry in ledger.queue.entries:
+        if entry.status is EntryStatus.FAILED:
+            yield NeedsYou(Sort.ENTRY, entry=entry)
+
+
+def _ended_incidents(ledger: Ledger, observed: Observed) -> Iterator[NeedsYou]:
+    """Yield the nodes whose incident has ended, and which nothing of ours works on."""
+    nodes = observed.snapshot.by_uuid
+    in_work = ledger.returning() | worst_per_node(ledger).keys()
+    sorts = {Status.FAILED: Sort.FAILED, Status.COMPLETED: Sort.COMPLETED}
+    for incident in ledger.incidents:
+        if incident.status in sorts and incident.node in nodes and incident.node not in in_work:
+            name = nodes[incident.node].name
+            yield NeedsYou(sorts[incident.status], name, incident=incident)
+
+
+def _reasons(
+    ledger: Ledger, observed: Observed, held: Collection[Held], now: Ms
+) -> Iterator[NeedsYou]:
+    """Yield the reasons that wait for a person; one of a node once, whatever waits for it."""
     late = {
         observed.snapshot.name_of(scheduled.node, str(scheduled.machine))
         for scheduled in overdue_machines(ledger, now)
     }
-    held = tuple(held)
     of_nodes = {blocked.why for blocked in held if not blocked.incident}
     for blocked in held:
         if blocked.incident and blocked.why in of_nodes:
-            continue  # the same of the node itself, whatever waits for it
+            continue
         node = blocked.node if blocked.node in observed.snapshot.nodes else ""
         if blocked.why.kind in SETTINGS:
             yield NeedsYou(Sort.SETTING, node, held=blocked)
@@ -167,9 +179,6 @@ def needs_you(
             yield NeedsYou(Sort.REASON, node, held=blocked)
         elif blocked.why.kind in _OVERDUE and blocked.node in late:
             yield NeedsYou(Sort.OVERDUE, node, held=blocked)
-    for entry in ledger.queue.entries:
-        if entry.status is EntryStatus.FAILED:
-            yield NeedsYou(Sort.ENTRY, entry=entry)
 
 
 def _is_yours(why: Reason) -> bool:

@@ -199,9 +199,7 @@ class _Work:
 
     def _why_not_undone(self, outage: Outage, back: Back, node: Node) -> Reason | None:
         """Say why the node does not return now; None if it does."""
-        if (remaining := back.not_before - self.now) > 0:
-            return because(Kind.TRY_AGAIN, node.name, left=remaining, why=back.failure)
-        if why := self._why_claimed(node, back):
+        if why := self._why_not_yet(node, back) or self._why_claimed(node, back):
             return why
         if back.way is not Way.UNDRAINED:
             stop = self.stops.repairs if back.way is Way.WITHDRAWN else self.stops.maintenance
@@ -336,8 +334,10 @@ class _Work:
         # Its own turn closes the node to others, and not to its return.
         stop = self.stops.plans if back.reported else self.stops.maintenance
         here = stop.nodes.get(node.name)
-        if why := stop.everywhere or self._why_claimed(node, back) or here:
-            return why
+        claimed = self._why_claimed(node, back)
+        return stop.everywhere or claimed or here or self._why_not_yet(node, back)
+
+    def _why_not_yet(self, node: Node, back: Back) -> Reason | None:
         if (remaining := back.not_before - self.now) > 0:
             return because(Kind.TRY_AGAIN, node.name, left=remaining, why=back.failure)
         return None

@@ -286,9 +286,7 @@ class Budgets:
         yield from first_of(list(self._differing(snapshot)), BudgetKind.MORE_BUDGET_TAGS)
         for name, counted in self.counted.items():
             if len(counted) > self.budgets[name].most:
-                first = next(iter(counted.values()))
-                details = self._details(self.budgets[name])
-                yield Held(because(BudgetKind.BUDGET_EXCEEDED, **details, helps=first.help))
+                yield Held(because(BudgetKind.BUDGET_EXCEEDED, **self._details(self.budgets[name])))
 
     def _wrong(self, snapshot: Snapshot) -> Iterator[Held]:
         then = "until then maintd plans nothing that interrupts it"
@@ -310,13 +308,20 @@ class Budgets:
                 yield Held(why, _node(snapshot, instance))
 
     def _details(self, budget: Budget) -> dict[str, Detail]:
-        counted = self.counted.get(budget.name, {})
-        whom = [
-            f"{name} ({disruption.why})" for name, disruption in islice(counted.items(), _NAMED)
-        ]
-        more = len(counted) - len(whom)
-        named = tuple(whom) if not more else (*whom, f"and {more} more")
-        return {"budget": budget.name, "most": budget.most, "whom": named}
+        """Tell who counts, first those that are down, and the command that helps the first."""
+        counted = sorted(
+            self.counted[budget.name].items(), key=lambda named: (not named[1].lasts, named[0])
+        )
+        whom = [f"{name} ({disruption.why})" for name, disruption in counted[:_NAMED]]
+        if more := len(counted) - len(whom):
+            whom.append(f"and {more} more")
+        _, first = counted[0]
+        return {
+            "budget": budget.name,
+            "most": budget.most,
+            "whom": tuple(whom),
+            "helps": first.help,
+        }
 
     def _full(self, budget: Budget, instance: Instance) -> Reason:
         """Say why a budget allows no more: for a while, until somebody acts, or ever."""
@@ -325,9 +330,7 @@ class Budgets:
             return because(BudgetKind.BUDGET_NEVER, instance.name, **details, tag=budget.tag)
         lasts = self.lasting.get(budget.name, 0) >= budget.most
         kind = BudgetKind.BUDGET_DOWN if lasts else BudgetKind.BUDGET_SPENT
-        # Those that are down were counted first.
-        first = next(iter(self.counted[budget.name].values()))
-        return because(kind, instance.name, **self._details(budget), helps=first.help)
+        return because(kind, instance.name, **self._details(budget))
 
     # Count.
 

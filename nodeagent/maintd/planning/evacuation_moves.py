@@ -137,10 +137,11 @@ class Emptying:
         It is closed only for a while, or in service and claimed, in doubt, or of unknown room.
         """
         room = self.room
-        if name in room.briefly_closed or not room.snapshot.nodes[name].in_service:
-            return name in room.briefly_closed
+        if name in room.briefly_closed:
+            return True
         unsaid = name not in room.unfit and name not in room.capacity
-        return unsaid or name in room.claims or name in room.unreachable
+        blocked = unsaid or name in room.claims or name in room.unreachable
+        return blocked and room.snapshot.nodes[name].in_service
 
     def _promise(self, action: Move, after: int | None = None) -> int:
         self.room.plan(action, self.owner)

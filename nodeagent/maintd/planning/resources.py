@@ -5,7 +5,7 @@ ended incidents does not matter. Each claim, each planned move and each forthcom
 less. Planners pass one Room on, so that no two of them count on the same node, memory or budget.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -14,7 +14,7 @@ from nodeagent.maintd.planning.outcomes import is_unheard
 from nodeagent.model.action import Action, Move, MovePrimary, MoveSecondary, Reinstall, move_of
 from nodeagent.model.balance import Spot
 from nodeagent.model.departure import Departure
-from nodeagent.model.diagnosis import Need
+from nodeagent.model.diagnosis import Diagnosis, Need
 from nodeagent.model.incident import Incident
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.purpose import Purpose, claimant
@@ -77,11 +77,11 @@ class Room:
     sends: Mapping[str, frozenset[str]]
     receives: Mapping[str, frozenset[str]]
     busy: Mapping[str, str]
+    evacuated: Set[str]
+    briefly_closed: Set[str]
+    budgets: Budgets
+    departures: Mapping[str, Departure]
     in_work: set[str] = field(default_factory=set)
-    evacuated: set[str] = field(default_factory=set)
-    briefly_closed: frozenset[str] = frozenset()
-    budgets: Budgets = field(default_factory=Budgets)
-    departures: Mapping[str, Departure] = field(default_factory=dict)
     demands: dict[str, tuple[Placed, Demand]] = field(default_factory=dict)
     searches: Iterator[int] = field(default_factory=lambda: iter(range(SEARCHES)))
 
@@ -299,38 +299,32 @@ def open_room(
     `paused` and `windows` give the reasons why no work starts on nodes: somebody has paused them,
     or their maintenance has started. `departures` are the nodes that leave soon.
     """
-    paused = {**paused, **windows}
-    snapshot = observed.snapshot
-    open_ones = {i.node: i for i in ledger.incidents if i.status.active}
+    snapshot, closed = observed.snapshot, {**paused, **windows}
+    incidents = {incident.node: incident for incident in ledger.incidents if incident.status.active}
     unfit: dict[str, Reason] = {}
     shut: dict[str, Reason] = {}
+    evacuated: set[str] = set()
+    briefly_closed = set(windows)
     for name, node in snapshot.nodes.items():
-        diagnosis = observed.diagnoses.get(name)
+        incident, diagnosis = incidents.get(node.uuid), observed.diagnoses.get(name)
+        if incident is not None and incident.diagnosis.need >= Need.EVACUATE:
+            evacuated.add(name)
+        if node.in_service and (name in closed or _is_mending(incident, diagnosis)):
+            briefly_closed.add(name)
         if not node.in_service:
             state = node.standing.value if node.is_out else "not vm-capable"
             unfit[name] = shut[name] = because(Kind.OUT_OF_SERVICE, name, state=state)
         elif diagnosis is None:
             doubt = observed.doubts.get(name, "not asked")
             unfit[name] = shut[name] = because(Kind.IN_DOUBT, name, doubt=doubt)
-        elif node.uuid in open_ones:
-            incident = open_ones[node.uuid].id
-            unfit[name] = because(Kind.OPEN_INCIDENT, name, incident=incident)
-        elif diagnosis.need is not Need.OK:  # its incident has ended, and its fault has not
-            unfit[name] = because(Kind.ASKS, name, need=diagnosis.need.wire)
-        elif name in paused:
-            unfit[name] = because(Kind.ON_HOLD, name, why=paused[name])
-        if diagnosis is not None and diagnosis.need is Need.EVACUATE_FAILOVER:
-            shut.setdefault(name, because(Kind.ASKS, name, need=diagnosis.need.wire))
-    room = _room(observed, unfit, shut)
-    room.departures = departures
-    emptied = {i.node for i in open_ones.values() if i.diagnosis.need >= Need.EVACUATE}
-    room.evacuated.update(name for name, node in snapshot.nodes.items() if node.uuid in emptied)
-    room.briefly_closed = frozenset(
-        name
-        for name, node in snapshot.nodes.items()
-        if name in windows
-        or (node.in_service and (name in paused or _is_mending(observed, name, open_ones)))
-    )
+        else:
+            if diagnosis.need is Need.EVACUATE_FAILOVER:
+                shut[name] = because(Kind.ASKS, name, need=diagnosis.need.wire)
+            if why := _why_unfit(name, diagnosis, incident, closed):
+                unfit[name] = why
+    room = _room(observed, unfit, shut, departures, evacuated, briefly_closed)
+    for promised in snapshot.forthcoming.values():
+        room.keep(promised)
     for intent in ledger.intents:
         room.claim(intent.node, intent.owner)
         room.plan(intent.action, intent.owner)
@@ -340,51 +334,70 @@ def open_room(
     return room
 
 
-def _is_mending(observed: Observed, name: str, open_ones: Mapping[str, Incident]) -> bool:
-    incident = open_ones.get(observed.snapshot.nodes[name].uuid)
-    if incident is None or incident.by_hand:
+def _is_mending(incident: Incident | None, diagnosis: Diagnosis | None) -> bool:
+    if incident is None or incident.by_hand or diagnosis is None:
         return False
-    diagnosis = observed.diagnoses.get(name)
-    return diagnosis is not None and diagnosis.need <= Need.LIVE_REPAIR
+    return diagnosis.need <= Need.LIVE_REPAIR
 
 
-def _room(observed: Observed, unfit: Mapping[str, Reason], shut: dict[str, Reason]) -> Room:
+def _why_unfit(
+    name: str, diagnosis: Diagnosis, incident: Incident | None, closed: Mapping[str, Reason]
+) -> Reason | None:
+    """Why nothing can move to a node in service that reports this diagnosis."""
+    if incident is not None:
+        return because(Kind.OPEN_INCIDENT, name, incident=incident.id)
+    if diagnosis.need is not Need.OK:  # its incident has ended, and its fault has not
+        return because(Kind.ASKS, name, need=diagnosis.need.wire)
+    if name in closed:
+        return because(Kind.ON_HOLD, name, why=closed[name])
+    return None
+
+
+def _room(
+    observed: Observed,
+    unfit: Mapping[str, Reason],
+    shut: dict[str, Reason],
+    departures: Mapping[str, Departure],
+    evacuated: Set[str],
+    briefly_closed: Set[str],
+) -> Room:
+    """The room with nothing taken yet."""
+    snapshot = observed.snapshot
     primaries: dict[str, list[Instance]] = {}
     mirrors: dict[str, list[Instance]] = {}
-    for instance in observed.snapshot.instances.values():
+    for instance in snapshot.instances.values():
         primaries.setdefault(instance.primary, []).append(instance)
         for name in instance.others:
             mirrors.setdefault(name, []).append(instance)
     fit: dict[str, list[str]] = {}
-    for name, node in observed.snapshot.nodes.items():
+    for name, node in snapshot.nodes.items():
         if name not in unfit:
             fit.setdefault(node.group, []).append(name)
-    capacity = dict(observed.capacity)
     unreachable = {
         name: why
         for name, why in unfit.items()
-        if observed.snapshot.nodes[name].offline or name not in observed.diagnoses
+        if snapshot.nodes[name].offline or name not in observed.diagnoses
     }
-    sends, receives = _migrations(observed.snapshot)
-    room = Room(
-        snapshot=observed.snapshot,
+    sends, receives = _migrations(snapshot)
+    return Room(
+        snapshot=snapshot,
         unfit=unfit,
         fit=fit,
         primaries=primaries,
         mirrors=mirrors,
         claims={},
-        capacity=capacity,
+        capacity=dict(observed.capacity),
         placed={},
         unreachable=unreachable,
         shut=shut,
         sends=sends,
         receives=receives,
         busy=observed.busy,
+        evacuated=evacuated,
+        briefly_closed=briefly_closed,
         budgets=Budgets.of(observed),
+        departures=departures,
     )
-    for promised in observed.snapshot.forthcoming.values():
-        room.keep(promised)
-    return room
 
 
 def _migrations(

@@ -262,7 +262,7 @@ def _window_json(window: Window) -> dict[str, Any]:
     return {"machine_ids": [machine_json(m) for m in window.machines], "unavailability": row}
 
 
-def status_json(scheduled: Iterable[Scheduled], offers: Iterable[Offer] = ()) -> dict[str, Any]:
+def status_json(scheduled: Iterable[Scheduled], offers: Iterable[Offer]) -> dict[str, Any]:
     """Draining machines, with owners' answers, and those down; keys without machines are absent."""
     statuses: dict[str, list[dict[str, Any]]] = {}
     for offer in offers:

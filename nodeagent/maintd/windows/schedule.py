@@ -13,12 +13,13 @@ from typing import TypeAlias
 from nodeagent.maintd.outage.claims import release
 from nodeagent.maintd.owners import offers
 from nodeagent.maintd.owners.absences import of_window
+from nodeagent.maintd.planning.intents import without_lost
 from nodeagent.maintd.planning.names import Identity, Names
 from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.maintd.windows.mesos import schedule_json
 from nodeagent.model.address import read_address
 from nodeagent.model.asked import some_of
-from nodeagent.model.ledger import Ledger, Outcome
+from nodeagent.model.ledger import Ledger
 from nodeagent.model.outage import Way
 from nodeagent.model.snapshot import Observed, Snapshot
 from nodeagent.model.units import Ms
@@ -377,9 +378,7 @@ def _let_go(before: Ledger, after: Ledger, observed: Observed) -> Ledger:
     """Give up on lost jobs of nodes whose windows, or modes in them, a request changes."""
     old, new = _by_node(before), _by_node(after)
     touched = {node for node, windows in old.items() if windows != new.get(node)}
-    lost = {name for name, result in observed.results.items() if result.outcome is Outcome.LOST}
-    kept = tuple(i for i in after.intents if not (i.id in lost and i.purpose.window in touched))
-    return replace(after, intents=kept)
+    return without_lost(after, observed, lambda intent: intent.purpose.window in touched)
 
 
 def _by_node(ledger: Ledger) -> dict[str, set[tuple[Unavailability, Mode, str]]]:

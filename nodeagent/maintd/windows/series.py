@@ -120,23 +120,14 @@ def _wrong_machines(machines: tuple[Machine, ...], snapshot: Snapshot) -> str:
 def _edit(
     ledger: Ledger, old: Series, asked: EditSeries, observed: Observed, now: Ms
 ) -> Ledger | str:
-    rule = _other_rule(old.rule, asked)
-    if _when(rule) != _when(old.rule) or asked.begins:
-        begun = _begin_again(rule, old, asked, observed, now)
-        if isinstance(begun, str):
-            return begun
-        rule = begun
-    for day in (*asked.skip, *asked.keep):
-        if not recurrence.is_day(rule, day):
-            return f"{old.name} has no occurrence on {recurrence.day_text(day)}"
-    skipped = ({*rule.skipped} | {*asked.skip}) - {*asked.keep}
-    if len(skipped) > MOST_SKIPPED:
-        return f"of a series {MOST_SKIPPED} days are skipped at most"
-    rule = replace(rule, skipped=tuple(sorted(skipped)))
+    rule = _edited_rule(old, asked, observed, now)
+    if isinstance(rule, str):
+        return rule
     members = _other_members(old, asked, observed.snapshot)
-    if why := (members if isinstance(members, str) else _wrong_rule(rule)):
+    if isinstance(members, str):
+        return members
+    if why := _wrong_rule(rule):
         return why
-    assert not isinstance(members, str)
     kept = {member.machine for member in members}
     out = [member for member in old.members if member.machine not in kept]
     out += [member for member in members if member.placed and member.day in asked.skip]
@@ -150,6 +141,23 @@ def _edit(
     new = replace(old, rule=rule, members=members, consent=asked.consent or old.consent)
     series = tuple(new if known is old else known for known in ledger.series)
     return _withdraw(replace(ledger, series=series), old, out, observed, now)
+
+
+def _edited_rule(old: Series, asked: EditSeries, observed: Observed, now: Ms) -> Weekly | str:
+    """The rule as asked for, from its next day on if the times change; with its skipped days."""
+    rule = _other_rule(old.rule, asked)
+    if _when(rule) != _when(old.rule) or asked.begins:
+        begun = _begin_again(rule, old, asked, observed, now)
+        if isinstance(begun, str):
+            return begun
+        rule = begun
+    for day in (*asked.skip, *asked.keep):
+        if not recurrence.is_day(rule, day):
+            return f"{old.name} has no occurrence on {recurrence.day_text(day)}"
+    skipped = ({*rule.skipped} | {*asked.skip}) - {*asked.keep}
+    if len(skipped) > MOST_SKIPPED:
+        return f"of a series {MOST_SKIPPED} days are skipped at most"
+    return replace(rule, skipped=tuple(sorted(skipped)))
 
 
 def _begin_again(

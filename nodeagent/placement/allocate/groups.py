@@ -105,7 +105,7 @@ def open_site(
     )
 
 
-def online(site: Site, only: Collection[str] | None = None) -> list[Filled]:
+def online(site: Site, only: Collection[str] | None) -> list[Filled]:
     """List the nodes that may take something, in their order."""
     nodes = site.layout.group_nodes()
     return [

@@ -293,7 +293,7 @@ def _fail_over(site: Site, instance: int, steps: Sequence[str] = (), *, hail: bo
     return _play(site, [Move(instance, Kind.FAILOVER)], steps)
 
 
-def _play(site: Site, moves: Sequence[Move], steps: Sequence[str] = ()) -> Site | str:
+def _play(site: Site, moves: Sequence[Move], steps: Sequence[str]) -> Site | str:
     """Return the site after these moves, or the failing step."""
     for number, move in enumerate(moves):
         after = attempt(site.layout, move)

@@ -62,7 +62,6 @@ class Bound:
         self.segment = np.repeat(np.arange(len(lengths)), lengths)
         self.size = outcomes.grid.size[leavings.row[self.entries]]
         self.pair = _pair_of(self.pairs, self.segment, self.size, len(outcomes.grid.fit_of_size))
-        self.kind = leavings.kind[self.entries]
         self.failovers = leavings.entries(Kind.FAILOVER, leavings.rows_of[Kind.FAILOVER])
         self.parts = np.zeros((2 * terms, len(self.entries)))
         self.steps = np.full(len(self.entries), np.inf)

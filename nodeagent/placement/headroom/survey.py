@@ -225,7 +225,7 @@ def _staying(evacuation: Evacuation) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(homeless), tuple(sorted(instances[index].name for index in stopped))
 
 
-def document(headroom: Headroom, coming: Departure | None = None) -> dict[str, Any]:
+def document(headroom: Headroom, coming: Departure | None) -> dict[str, Any]:
     """Return it as JSON, times in unix seconds; `coming` is the departure of the `chosen` nodes."""
     worst, chosen = headroom.worst, headroom.chosen
     return {

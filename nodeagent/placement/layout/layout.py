@@ -177,7 +177,6 @@ def _hosts(
                 index=index,
                 name=node.name,
                 memory=node.memory,
-                own_memory=node.own_memory,
                 missing=recorded - node.free_memory,
                 disk=node.disk,
                 cpus=node.cpus,

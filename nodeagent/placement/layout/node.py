@@ -53,7 +53,6 @@ class Host:
     index: int
     name: str
     memory: float
-    own_memory: int
     missing: int
     disk: float
     cpus: float

@@ -192,7 +192,7 @@ class Statistics:
         self._count, self._sums, self._variances, self._values = count, sums, variances, values
         self._terms = [part.weight * value for part, value in zip(COMPONENTS, values, strict=False)]
 
-    def updated(self, changes: Sequence[Change], clashing: float | None = None) -> "Statistics":
+    def updated(self, changes: Sequence[Change], clashing: float | None) -> "Statistics":
         """Return the sums with these changes of one node, and so many clashes if they count."""
         sums, variances, values = list(self._sums), list(self._variances), list(self._values)
         for place, old, new in changes:

@@ -172,7 +172,7 @@ def test_what_is_not_where_it_should_be_is_told(
 
 
 def test_a_dry_run_is_asked_nothing(live: Live, run: Run) -> None:
-    live.rig.engine.conduct = replace(live.rig.engine.conduct, dry=True)
+    live.rig.engine.acting.conduct = replace(live.rig.engine.conduct, dry=True)
     assert run("--exec", "-l", "1").err == (
         "gnt-maint: maintd is on a dry run, and moves nothing\n"
     )

@@ -9,6 +9,7 @@ import pytest
 
 from nodeagent.errors import NotMaster, Unavailable
 from nodeagent.maintd.autorepair.jobs import why_withdrawn
+from nodeagent.maintd.engine.conduct import Acting, Conduct
 from nodeagent.maintd.engine.withdrawals import Withdrawals
 from nodeagent.model.action import Move, MovePrimary, Reinstall
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Result
@@ -68,10 +69,7 @@ def withdraw(
     """The jobs that were canceled, and what is told of one that has failed."""
     cluster = Canceling(ByHand.of(lambda: 0.0, [], []), says)
 
-    async def master() -> None:
-        pass
-
-    withdrawals = Withdrawals(cluster, master, lambda: None)
+    withdrawals = Withdrawals(cluster, Acting(Conduct("n1", lambda: None, vote=False)))
     observed = Observed(seen("n3"), {}, results=results)
     asyncio.run(withdrawals.withdraw(Ledger(intents=(INTENT,)), observed, Ms(0)))
     return cluster.asked, withdrawals.explained({INTENT.id: Result(Outcome.ERROR, "canceled")})
@@ -104,14 +102,12 @@ def test_who_may_act_no_more_cancels_nothing(why: NotMaster | Unavailable) -> No
     """The machine may have slept since the master was asked."""
     cluster = Canceling(ByHand.of(lambda: 0.0, [], []))
 
-    async def master() -> None:
+    def master() -> None:
         if isinstance(why, NotMaster):
             raise why
 
-    def acting() -> None:
-        raise why
-
-    withdrawing = Withdrawals(cluster, master, acting).withdraw(
+    slept = Acting(Conduct("n1", master, vote=False, believed=0.0))
+    withdrawing = Withdrawals(cluster, slept).withdraw(
         Ledger(intents=(INTENT,)), Observed(seen("n3"), {}, results=RUNNING), Ms(0)
     )
     with pytest.raises(NotMaster) if isinstance(why, NotMaster) else nullcontext():

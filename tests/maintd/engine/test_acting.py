@@ -44,7 +44,7 @@ def test_a_vote_is_too_old_after_an_hour_of_sleep(
 ) -> None:
     """It was cut off before, so its own files and its own luxid still name it."""
     rig = Rig(fleet(), [], QUICK)
-    rig.engine.conduct = replace(rig.engine.conduct, vote=vote)
+    rig.engine.acting.conduct = replace(rig.engine.conduct, vote=vote)
     rig.tick()
     rig.agents.says["n5"] = EVACUATE
     slept = asleep(rig, monkeypatch, place, HOUR)
@@ -62,7 +62,7 @@ def test_a_vote_is_too_old_after_an_hour_of_sleep(
 
 def test_a_machine_that_sleeps_after_the_last_question_does_not_send() -> None:
     rig = Rig(fleet(), [], QUICK)
-    rig.engine.conduct = replace(rig.engine.conduct, vote=False)
+    rig.engine.acting.conduct = replace(rig.engine.conduct, vote=False)
     rig.tick()
     rig.agents.says["n5"] = EVACUATE
     send = rig.engine._submitter._send

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from nodeagent.maintd.balancing.load import LONG_ENOUGH, Meter, Smooth
+from nodeagent.maintd.balancing.load import LONG_ENOUGH, Heard, Meter, Smooth
 from nodeagent.maintd.engine.helper_settings import PollSettings
 from nodeagent.maintd.engine.measure import Measuring
 from nodeagent.model.balance import Question
@@ -76,9 +76,9 @@ def now() -> Ms:
 
 def warm(measuring: Measuring) -> None:
     """As if it had been measured for long enough, with nothing used so far."""
-    last, since = now() - 200_000, now() - LONG_ENOUGH
+    last, since = Ms(now() - 200_000), Ms(now() - LONG_ENOUGH)
     idle = {name: Smooth(0.0, last) for name in SEEN.instances}
-    measuring.meter = Meter(idle, {}, dict.fromkeys(NODES, since), dict.fromkeys(NODES, last))
+    measuring.meter = Meter(idle, nodes=dict.fromkeys(NODES, Heard(since, last)))
 
 
 def test_our_agents_are_believed_where_their_reports_were_sealed() -> None:

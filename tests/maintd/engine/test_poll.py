@@ -14,9 +14,10 @@ from typing import Any
 import psutil
 import pytest
 
+from nodeagent.maintd.deciding.reports import clocks, understand
 from nodeagent.maintd.engine import poll as module
 from nodeagent.maintd.engine.helper_settings import PollSettings
-from nodeagent.maintd.engine.poll import clocks, poll, remember, understand
+from nodeagent.maintd.engine.poll import poll, remember
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.snapshot import Node, Snapshot
 from nodeagent.model.units import Ms

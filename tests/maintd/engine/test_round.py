@@ -110,7 +110,7 @@ def test_a_drain_whose_end_died_with_the_master_is_done_if_its_node_is_drained(
 
 def test_a_dry_run_decides_and_does_nothing() -> None:
     rig = broken(policy=replace(QUICK, settle=Ms(15_000)))
-    rig.engine.conduct = replace(rig.engine.conduct, dry=True)
+    rig.engine.acting.conduct = replace(rig.engine.conduct, dry=True)
     assert kinds(rig.tick().decision.held) == [(Kind.SETTLING, "n3")]
     rig.tick()
     for _ in range(2):

@@ -76,7 +76,7 @@ def test_nothing_is_submitted_while_nobody_can_tell_who_is_the_master(
             raise Unavailable("no answer")
         check()
 
-    rig.engine.conduct = replace(rig.engine.conduct, check_master=unknown)
+    rig.engine.acting.conduct = replace(rig.engine.conduct, check_master=unknown)
     rig.tick()
     assert (len(rig.cluster.jobs), len(rig.agents.ran)) == (jobs, 0)
     rig.settle()

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from nodeagent.maintd.fencing.plan import FRESH, Fencer
+from nodeagent.maintd.fencing.plan import FRESH, fence
 from nodeagent.maintd.fencing.readings import AGAIN, DAILY, outcome, read, why_unproven
+from nodeagent.maintd.planning.resources import Room
 from nodeagent.maintd.planning.situation import Stops
 from nodeagent.model.action import Power, PowerCommand
 from nodeagent.model.evidence import Level, PowerReading
@@ -125,19 +126,19 @@ def test_a_node_that_does_not_come_back_is_revived_once() -> None:
     assert loop.machines.running_on("drbd") == {"n4"}
 
 
-def fencer(
+def fenced(
     fencing: Fencing,
     *power: PowerReading,
     back: Back | None = None,
     stops: Stops = Stops(),
-) -> Fencer:
+) -> tuple[Ledger, Room]:
     """One round over n1, which is offline."""
     observed = seen(six(replace(six().nodes["n1"], offline=True)))
     outages = (Outage("uuid-n1", back=back),) if back is not None else ()
     given = ledger(fencing=(fencing,), power=power, outages=outages)
-    made = Fencer(given, situation(given, observed, RESTART, NOW, stops), {})
-    made.plan()
-    return made
+    here = situation(given, observed, RESTART, NOW, stops)
+    after, _ = fence(given, here, {})
+    return after, here.room
 
 
 def test_a_node_is_claimed_until_it_returns_after_its_fencing() -> None:
@@ -147,8 +148,8 @@ def test_a_node_is_claimed_until_it_returns_after_its_fencing() -> None:
         (Stage.FENCED, done, False),
         (Stage.PROVES, done, True),
     ):
-        made = fencer(Fencing("uuid-n1", stage, NOW, NOW, ""), back=back)
-        assert ("n1" in made.room.claims) == claimed, (stage, back)
+        _, room = fenced(Fencing("uuid-n1", stage, NOW, NOW, ""), back=back)
+        assert ("n1" in room.claims) == claimed, (stage, back)
 
 
 def test_nothing_is_switched_where_work_is_stopped() -> None:
@@ -161,16 +162,16 @@ def test_nothing_is_switched_where_work_is_stopped() -> None:
         (Stops(storm=why), False),
         (Stops(doubt=why), False),
     ):
-        intents = fencer(revives, stops=stops).ledger.intents
+        intents = fenced(revives, stops=stops)[0].intents
         assert (Power("n1", ON) in [intent.action for intent in intents]) is acts, stops
 
 
 def test_a_reading_proves_a_power_off_only_after_it_and_while_it_is_fresh() -> None:
     cut = Fencing("uuid-n1", Stage.PROVES, NOW, NOW, "", off=Ms(NOW - 2 * FRESH))
     for age, proves in ((2 * FRESH + 1, False), (FRESH, False), (FRESH - 1, True)):
-        asked = [intent.action for intent in fencer(cut, power(False, age)).ledger.intents]
+        asked = [intent.action for intent in fenced(cut, power(False, age))[0].intents]
         assert (Power("n1", STATUS) not in asked) == proves, age
-    late = fencer(replace(cut, off=Ms(NOW - 50)), power(False, 51)).ledger.intents
+    late = fenced(replace(cut, off=Ms(NOW - 50)), power(False, 51))[0].intents
     assert Power("n1", STATUS) in [intent.action for intent in late]
 
 

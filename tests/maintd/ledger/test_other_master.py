@@ -42,7 +42,7 @@ def come_back(rig: Mender, folder: Path) -> None:
 
 def again(rig: Mender, folder: Path) -> None:
     rig.crash()
-    rig.engine.conduct = replace(
+    rig.engine.acting.conduct = replace(
         rig.engine.conduct,
         away=lambda: away_since(str(folder)),
         back=lambda: unmark_away(str(folder)),
@@ -110,7 +110,7 @@ def test_the_mark_is_taken_off_when_the_ledger_has_it(folder: Path) -> None:
     mark_away(str(folder))
     assert away_since(str(folder)) == since, "the first time counts"
     again(rig, folder)
-    rig.engine.conduct = replace(rig.engine.conduct, back=lambda: None)  # killed before it
+    rig.engine.acting.conduct = replace(rig.engine.conduct, back=lambda: None)  # killed before it
     rig.tick()
     assert rig.ledger.away == since
     again(rig, folder)
@@ -125,7 +125,7 @@ def test_a_dry_run_leaves_the_mark(folder: Path) -> None:
     rig = Mender(policy(WATCHES))
     rig.plan("n3", ahead=2 * HOUR)
     come_back(rig, folder)
-    rig.engine.conduct = replace(rig.engine.conduct, dry=True)
+    rig.engine.acting.conduct = replace(rig.engine.conduct, dry=True)
     rig.tick()
     assert away_since(str(folder))
 

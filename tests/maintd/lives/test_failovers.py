@@ -330,7 +330,7 @@ def test_nothing_is_written_in_a_dry_run(rig: Masters) -> None:
     rig.cluster.set_master(B)
     rig.me, rig.store = B, rig.disks[B]
     rig.engine = rig._engine()
-    rig.engine.conduct = replace(rig.engine.conduct, dry=True)
+    rig.engine.acting.conduct = replace(rig.engine.conduct, dry=True)
     rig.tick()
     rig.tick()
     assert rig.ledger.schedule.windows, "it shows what is planned"

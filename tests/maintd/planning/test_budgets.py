@@ -305,6 +305,19 @@ def test_an_exceeded_budget_is_told() -> None:
     assert held.why.help == "gnt-maint why n1"
 
 
+def test_a_budget_s_instances_are_told_in_one_order() -> None:
+    a, b = web("a", f"{WEB}1"), web("b", f"{WEB}1", on="n3")
+    told = [
+        list(Budgets.of(found).held(found.snapshot))
+        for found in (
+            observed(a, b, offline="n1", busy={"b": "77"}),
+            observed(b, a, offline="n1", busy={"b": "77"}),
+        )
+    ]
+    assert told[0] == told[1]
+    assert told[0][0].why.help == "gnt-maint why n1"  # what lasts comes first
+
+
 def test_a_spent_budget_is_not_exceeded() -> None:
     found = observed(web("a", f"{WEB}1"), web("b", f"{WEB}1", on="n3"), offline="n1")
     assert not list(Budgets.of(found).held(found.snapshot))

@@ -29,7 +29,6 @@ def node(index: int, filled: int) -> Filled:
         index=index,
         name=f"node{index}",
         memory=NODE,
-        own_memory=0,
         missing=0,
         disk=NODE,
         cpus=4,

@@ -137,7 +137,7 @@ def machine_of(calendar: Json, name: str) -> Json:
     return _windows_of(calendar, name)[0][1]
 
 
-def window_of(calendar: Json, name: str, at: Nanoseconds | None = None) -> tuple[Json, Json]:
+def window_of(calendar: Json, name: str, at: Nanoseconds | None) -> tuple[Json, Json]:
     """Return the window of the machine of that name, and the machine in it.
 
     If it is in several, `at` (nanoseconds) is a time within the window. Else as `machine_of`.

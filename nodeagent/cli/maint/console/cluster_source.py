@@ -99,9 +99,7 @@ def known(
     return Known(parse(read(text_data), name), {})
 
 
-def leaving(
-    where: Where, text_data: str | None, luxi: str | None = None
-) -> "Mapping[str, Departure]":
+def leaving(where: Where, text_data: str | None, luxi: str | None) -> "Mapping[str, Departure]":
     """Return the nodes that leave soon, as the maintd here has written; none of a file's cluster.
 
     A wrong file is named on standard error.

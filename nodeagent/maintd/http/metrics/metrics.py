@@ -99,13 +99,13 @@ class Metrics(MetricsSource):
                 "Whether this standby would succeed a dead master.",
                 bool(succession["able"]),
             )
-        troubled = bool(maintd.memory.troubles())
+        troubled = bool(maintd.store.troubles())
         yield gauge(
             "gnt_maint_ledger_trouble",
             "Whether the ledger is damaged, away, or was replaced within a day.",
             troubled,
         )
-        yield from _of_store(maintd.memory)
+        yield from _of_store(maintd.store)
         yield from _of_rule(maintd.engine.memory.kept, maintd.now())
         if (done := maintd.latest) is not None:
             name = "gnt_maint_round_timestamp_seconds"

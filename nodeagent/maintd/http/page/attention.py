@@ -13,7 +13,7 @@ from nodeagent.maintd.http.page.asked import Filters
 from nodeagent.maintd.http.page.cluster_map import WORDS, shows_role
 from nodeagent.maintd.http.page.text import when
 from nodeagent.maintd.http.status import Json
-from nodeagent.maintd.http.view import NodeState, NodeView, View, needs_you, nodes
+from nodeagent.maintd.http.view import NodeState, NodeView, Return, View, needs_you, nodes
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.fault_text import fault_text
 from nodeagent.model.incident import UNKNOWN, Incident
@@ -248,38 +248,29 @@ class Attention:
         return None, node.doubt or node.stranded or "; ".join(node.out_for) or paused
 
     def _nexts(self, node: NodeView, state: NodeState) -> Iterator[NextStep]:
-        name, incident = node.name, node.incident
-        shown = set[str]()
-        for reason, command in self._held.get(name, ()):
-            shown.add(reason)
+        held = self._held.get(node.name, ())
+        for reason, command in held:
             yield self._linked(reason, command)
-        if (returning := node.returning) is not None and not shown:
-            at = "after its proof"
-            if returning.at:
-                at = f"at {when(returning.at / 1000)}, if it stays healthy"
-            to = returning.back.to
-            serves = to is Standing.SERVING
-            then = f"goes back into service {at}" if serves else f"is left {to.value}"
-            yield NextStep(f"{name} {then}")
-        elif state in (NodeState.FAILED, NodeState.DONE) and incident is not None and not shown:
+        yield from self._work(node, state, {reason for reason, _ in held})
+        yield from _silence(node, state)
+        if node.paused is not None:
+            yield self._linked(str(node.paused))
+
+    def _work(self, node: NodeView, state: NodeState, shown: set[str]) -> Iterator[NextStep]:
+        """Yield what comes next of the node's return or incident, beside the `shown` reasons."""
+        incident = node.incident
+        if node.returning is not None and not shown:
+            yield NextStep(f"{node.name} {_way_back(node.returning)}")
+        elif incident is None:
+            return
+        elif state in (NodeState.FAILED, NodeState.DONE) and not shown:
             for text in show.waits(self._blocked.about(incident.id), incident):
-                yield self._linked(text, self._blocked.helps.get(text) or f"gnt-maint done {name}")
-        elif state is NodeState.UNHEALTHY and incident is not None:
+                command = self._blocked.helps.get(text) or f"gnt-maint done {node.name}"
+                yield self._linked(text, command)
+        elif state is NodeState.UNHEALTHY:
             for text in show.waits(self._blocked.about(incident.id), incident):
                 if text not in shown:
                     yield self._linked(text)
-        if (fencing := node.silence.fencing) is not None:
-            if fencing.next:
-                yield NextStep(f"{fencing.fencing.stage.value}; next: {fencing.next}")
-        elif node.silence.unreachable is not None:
-            yield NextStep("ask its agent", f"nodeagent report {name}")
-            if node.silence.noded is not True:
-                dead = "if the machine is dead, switch it off, then run"
-                yield NextStep(dead, f"gnt-node modify --offline=yes {name}")
-        elif state in (NodeState.SILENT, NodeState.DISTRUSTED, NodeState.IN_DOUBT):
-            yield NextStep("maintd asks again in each round", f"nodeagent report {name}")
-        if node.paused is not None:
-            yield self._linked(str(node.paused))
 
     def _linked(self, text: str, command: str = "") -> NextStep:
         if (block := self._shared.get(text)) is not None:
@@ -357,6 +348,28 @@ def alarms(view: View) -> Iterator[Line]:
 def _alarm(kind: str, word: str, since: float | None, why: str, *then: NextStep) -> Line:
     state = NodeState.FAILED
     return Line(f"banner-{kind}", "maintd", "", "", state, word, since, why, then, kind)
+
+
+def _way_back(returning: Return) -> str:
+    at = "after its proof"
+    if returning.at:
+        at = f"at {when(returning.at / 1000)}, if it stays healthy"
+    to = returning.back.to
+    return f"goes back into service {at}" if to is Standing.SERVING else f"is left {to.value}"
+
+
+def _silence(node: NodeView, state: NodeState) -> Iterator[NextStep]:
+    """Yield what comes next for a node that does not answer as it should."""
+    if (fencing := node.silence.fencing) is not None:
+        if fencing.next:
+            yield NextStep(f"{fencing.fencing.stage.value}; next: {fencing.next}")
+    elif node.silence.unreachable is not None:
+        yield NextStep("ask its agent", f"nodeagent report {node.name}")
+        if node.silence.noded is not True:
+            dead = "if the machine is dead, switch it off, then run"
+            yield NextStep(dead, f"gnt-node modify --offline=yes {node.name}")
+    elif state in (NodeState.SILENT, NodeState.DISTRUSTED, NodeState.IN_DOUBT):
+        yield NextStep("maintd asks again in each round", f"nodeagent report {node.name}")
 
 
 def _urgency(node: NodeView) -> tuple[int, int, str]:
