@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from . import recordings
+from .mounts import ODD
 from .shipped import OK, Files, Ran, Shipped, hold
 
 Data: TypeAlias = dict[str, Any]
@@ -189,6 +190,7 @@ MD0, LEVEL = "sys/block/md0/slaves/sda3", "sys/block/md0/md/level"
 # The world of an array that is offline, by what stands on it.
 USES: dict[str, Files] = {
     "mounted": {"proc/self/mountinfo": MOUNT},
+    "mounted, beside a mount of an odd name": {"proc/self/mountinfo": ODD + MOUNT},
     "swap": {"proc/swaps": f"{NO_SWAP}/dev/sda2 partition 8 0 -2\n"},
     "below a volume group": {DM3: ""},
     "below a volume group, and the kernel has dropped the disk": {DM3: "-> ../../sda/sda3"},
