@@ -217,7 +217,7 @@ def test_an_array_of_unknown_use_evacuates_no_node(shipped: Shipped) -> None:
     assert len(ran.diagnosis["details"]["not_asked"]) == 1
 
 
-ODD: dict[str, Data] = {
+UNKNOWN_FORM: dict[str, Data] = {
     "an array without a level": OFFLINE
     | {"VD LIST": [{"DG/VD": "1/1"}, *OFFLINE["VD LIST"]], "Virtual Drives": 2},
     "an array that is not listed": OFFLINE | {"Virtual Drives": 2},
@@ -227,7 +227,7 @@ ODD: dict[str, Data] = {
 
 
 def test_what_has_an_unknown_form_hides_no_lost_array(shipped: Shipped) -> None:
-    for name, data in ODD.items():
+    for name, data in UNKNOWN_FORM.items():
         ran = ask(shipped.anew(), data, array=SDA, files={DM3: ""})
         assert ([one["fault"] for one in ran.faults], ran.need) == (["lost"], "evacuate"), name
         assert len(ran.diagnosis["details"]["not_asked"]) == 1, name
