@@ -150,14 +150,15 @@ def _mounts() -> dict[str, str]:
     """Find the mount point of each hierarchy: `v2`, `pids`, `memory`."""
     mounts: dict[str, str] = {}
     try:
-        with open("/proc/self/mountinfo") as file:
-            lines = file.read().splitlines()
+        # Names of mount points may have any bytes; the kernel escapes only blanks and line feeds.
+        with open("/proc/self/mountinfo", errors="surrogateescape", newline="\n") as file:
+            lines = list(file)
     except OSError:
         return {}
     for line in lines:
         before, _, after = line.partition(" - ")
         kind, _, options = [*after.split(), "", "", ""][:3]
-        place = before.split()[4]
+        place = before.split(" ")[4]
         if kind == "cgroup2":
             mounts.setdefault("v2", place)
         elif kind == "cgroup":

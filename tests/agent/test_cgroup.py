@@ -121,6 +121,14 @@ def test_version_1(tree: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("name", [b"foo\rbar", b"caf\xe9", "\u2028".encode(), b"a\x85\x1cb"])
+def test_mount_points_of_any_name(tree: Path, name: bytes) -> None:
+    (tree / "cgroup").write_text("0::/\n")
+    ours = MOUNT.format(place=tree, kind="cgroup2", options="").encode()
+    (tree / "mounts").write_bytes(b"49 20 0:56 / /mnt/" + name + b" rw - tmpfs tmpfs rw\n" + ours)
+    assert Cages().kind == "v2"
+
+
 @pytest.mark.parametrize("file", ["cgroup", "mounts"])
 def test_unreadable_proc_means_none(tree: Path, file: str) -> None:
     other = {"cgroup": "mounts", "mounts": "cgroup"}[file]

@@ -1,4 +1,4 @@
-"""File systems that are really mounted, which only root may do."""
+"""File systems that are really mounted, which only root may do, and one with an odd name."""
 
 import subprocess
 from collections.abc import Iterator
@@ -6,6 +6,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests import needs
+
+# The kernel escapes blanks, tabs, line feeds and backslashes in mountinfo, and nothing else. The
+# carriage return is of libmount's own tests.
+ODD = "49 22 0:56 / /mnt/foo\rbar\x85\u2028\u3000x rw,relatime shared:323 - tmpfs tmpfs rw\n"
 
 as_root = needs.mark("root")
 

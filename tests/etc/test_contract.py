@@ -26,7 +26,7 @@ FILES = sorted(path for folder in (DIAGNOSE, REPAIR) for path in folder.iterdir(
 PYTHON = [path for path in FILES if path.read_text().startswith("#!/usr/bin/python3")]
 LONGEST = {
     "smart": 365,  # four kinds of disks, and the controllers and drivers that hide them
-    "links": 335,  # bonds, teams, bridges, switches, instances, addresses, and their neighbors
+    "links": 334,  # bonds, teams, bridges, switches, instances, addresses, and their neighbors
     "storcli": 232,  # arrays, disks, batteries, controllers, and who uses a lost array
 }
 SAME = ("asked", "carries", "kernels", "own_name", "plain", "stands_alone")

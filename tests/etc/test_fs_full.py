@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from .mounts import as_root, mounted
+from .mounts import ODD, as_root, mounted
 from .shipped import OK, Ran, Shipped
 
 KILOBYTE = 1024
@@ -119,9 +119,10 @@ def test_a_local_file_system_below_a_network_is_not_asked(shipped: Shipped, smal
     assert shipped.run("fs-full", **constants).need == "live-repair"
 
 
-def test_a_mount_without_a_source_silences_no_other(shipped: Shipped) -> None:
-    """As `mount -t tmpfs "" /x` makes it."""
-    root = shipped.tree({"proc/self/mountinfo": "1 1 0:9 / /x rw - tmpfs  rw\n"})
+@pytest.mark.parametrize("line", ["1 1 0:9 / /x rw - tmpfs  rw\n", ODD])
+def test_a_mount_without_a_source_silences_no_other(shipped: Shipped, line: str) -> None:
+    """As `mount -t tmpfs "" /x` makes it; nor does one of an odd name."""
+    root = shipped.tree({"proc/self/mountinfo": line})
     assert shipped.run("fs-full", PROC=root / "proc", STATE=state(shipped)).diagnosis == OK
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from .shipped import Files, Ran, Shipped, hold
+from .mounts import ODD
+from .shipped import OK, Files, Ran, Shipped, hold
 
 FSTAB = """\
 # comment
@@ -301,6 +302,23 @@ def test_the_topmost_mount_counts(shipped: Shipped) -> None:
     above = DISK.replace("28 27", "40 28")
     assert look(shipped, ROOT, read_only(DISK), above).need == "Ok"
     assert look(shipped, ROOT, DISK, read_only(above)).need == "live-repair"
+
+
+def test_a_mount_of_an_odd_name_silences_no_other(shipped: Shipped) -> None:
+    odd = ODD.rstrip("\n")
+    assert look(shipped, ROOT, odd, DISK).diagnosis == OK
+    ran = look(shipped, odd, ROOT, read_only(DISK))
+    assert [one["mount"] for one in ran.faults] == ["/srv/my disk"]
+    repaired = repair(shipped, ran.diagnosis, f"{odd}\n{read_only(DISK)}", works(shipped))
+    assert repaired.stdout == "remounted read-write: '/srv/my disk'\n"
+
+
+def test_fstab_is_parted_by_blanks_and_tabs_alone(shipped: Shipped) -> None:
+    table = "/dev/sdq1\t/srv/\u5916\u3000disk \t ext4 defaults\r\n"
+    lost = "40 27 8:17 / /srv/\u5916\u3000disk rw - ext4 /dev/sdq1 ro"
+    ran = shipped.run("fs-readonly", **world(shipped, lost, table=table))
+    assert [one["mount"] for one in ran.faults] == ["/srv/\u5916\u3000disk"]
+    assert repair(shipped, ran.diagnosis, lost, works(shipped), table).code == 0
 
 
 @pytest.mark.parametrize("mounts", ["27", "27 1 8:1 / / rw", "27 1 8:1 / / rw - ext4"])

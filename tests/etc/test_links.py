@@ -111,6 +111,17 @@ def test_without_ip_nobody_knows_who_holds_an_address(shipped: Shipped) -> None:
     assert "none" in ran.diagnosis["details"]["not_asked"][0]
 
 
+def test_an_interface_that_sysfs_does_not_have_is_doubt(shipped: Shipped) -> None:
+    """As one that was removed meanwhile, or where /sys shows another network namespace."""
+    shipped.tree({"ssconf_node_primary_ips": "n1 192.0.2.9\n"}, under="ganeti")
+    shown = [*ADDRESSES, {"ifname": "br9", "addr_info": [{"local": "192.0.2.9"}]}]
+    ip = shipped.tool("other-ip", f"echo '{json.dumps(shown)}'")
+    assert "br9 is not in" in look(shipped, {}, TOOLS=(str(ip),)).complaint
+    ran = look(shipped, {"eth1/carrier": "0\n"}, TOOLS=(str(ip),))
+    assert ran.faults == [{"interface": "eth1", "bond": "bond0", "fault": "down"}]
+    assert len(ran.diagnosis["details"]["not_asked"]) == 1
+
+
 def test_changes_of_carrier_and_of_the_active_slave_stay_out(shipped: Shipped) -> None:
     first = look(shipped, files("eth1/carrier=0 eth1/carrier_changes=4"))
     moved = files("eth1/carrier=0 eth1/carrier_changes=9 bond0/bonding/active_slave=eth0")

@@ -91,6 +91,8 @@ SINGLE = {
     "nobody's": volume("a", "partial", **NOBODYS),
     "an instance's, which cannot start": volume("a", "partial", **INSTANCE | INACTIVE),
     "nobody's, and inactive since a start": volume("a", "partial", **NOBODYS | INACTIVE),
+    # LVM's lv_info_with_seg_status(): the pool's own device is another one.
+    "a failed pool whose volumes are active": volume("a", "failed", **NOBODYS | INACTIVE),
     "LVM cannot ask the kernel": volume(
         "a", "partial", **NOBODYS | INACTIVE | {"lv_active": "unknown"}
     ),

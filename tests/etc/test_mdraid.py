@@ -2,6 +2,7 @@
 
 import pytest
 
+from .mounts import ODD
 from .shipped import Files, Shipped, files
 
 MIRROR: Files = files(
@@ -50,6 +51,8 @@ def test_the_worst_array_decides_and_all_are_told(shipped: Shipped) -> None:
         (ROOT_MOUNT + MD0_MOUNT, NO_SWAP, "lost"),
         (ROOT_MOUNT, MD0_SWAP, "lost"),
         (ROOT_MOUNT + BTRFS, NO_SWAP, "lost"),
+        (ROOT_MOUNT + ODD, NO_SWAP, "lost-unused"),
+        (ROOT_MOUNT + ODD + MD0_MOUNT, NO_SWAP, "lost"),
     ],
 )
 def test_a_mount_or_swap_is_use(shipped: Shipped, mounts: str, swaps: str, state: str) -> None:

@@ -188,6 +188,9 @@ NAMELESS_HEAT = row("Unknown_Attribute", "now", prefailure=True, number=190)
 CYCLES = row("Average_PE_Cycles_TLC", "now", prefailure=True, number=173)
 ERASURES = row("Avg_Program/Erase_Ct", "now", prefailure=True, number=173)
 MOST_ERASED = row("MaxAvgErase_Ct", "now", prefailure=True, number=173)
+# Of SSDs by ATP and SSSTC.
+MISSPELT = row("Total_Erease_Count", "now", prefailure=True, number=100)
+SHORTENED = row("Max_Min_EC_Count", "now", prefailure=True, number=100)
 THROTTLED = row("Temp_Throttle_Status", "now", prefailure=True, number=244)
 ACTIVATED = row("Therm_Throt_Activation", "now", prefailure=True, number=244)
 HOT_DRIVE = row("Drive_Temp_Warning", "now", prefailure=True, number=190)
@@ -224,6 +227,8 @@ ATTRIBUTES: dict[str, list[dict[str, Any]]] = {
     "cycles of programming and erasing": [CYCLES],
     "the same, by Seagate": [ERASURES],
     "the same, by Phison": [MOST_ERASED],
+    "the same, misspelt, by ATP": [MISSPELT],
+    "the same, shortened, by SSSTC": [SHORTENED],
     "slowed down by heat": [THROTTLED],
     "the same, by Sandisk": [ACTIVATED],
     "a drive's warning of heat": [HOT_DRIVE],

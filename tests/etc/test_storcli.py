@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from . import recordings
+from .mounts import ODD
 from .shipped import OK, Files, Ran, Shipped, hold
 
 Data: TypeAlias = dict[str, Any]
@@ -189,6 +190,7 @@ MD0, LEVEL = "sys/block/md0/slaves/sda3", "sys/block/md0/md/level"
 # The world of an array that is offline, by what stands on it.
 USES: dict[str, Files] = {
     "mounted": {"proc/self/mountinfo": MOUNT},
+    "mounted, beside a mount of an odd name": {"proc/self/mountinfo": ODD + MOUNT},
     "swap": {"proc/swaps": f"{NO_SWAP}/dev/sda2 partition 8 0 -2\n"},
     "below a volume group": {DM3: ""},
     "below a volume group, and the kernel has dropped the disk": {DM3: "-> ../../sda/sda3"},
@@ -215,7 +217,7 @@ def test_an_array_of_unknown_use_evacuates_no_node(shipped: Shipped) -> None:
     assert len(ran.diagnosis["details"]["not_asked"]) == 1
 
 
-ODD: dict[str, Data] = {
+UNKNOWN_FORM: dict[str, Data] = {
     "an array without a level": OFFLINE
     | {"VD LIST": [{"DG/VD": "1/1"}, *OFFLINE["VD LIST"]], "Virtual Drives": 2},
     "an array that is not listed": OFFLINE | {"Virtual Drives": 2},
@@ -225,7 +227,7 @@ ODD: dict[str, Data] = {
 
 
 def test_what_has_an_unknown_form_hides_no_lost_array(shipped: Shipped) -> None:
-    for name, data in ODD.items():
+    for name, data in UNKNOWN_FORM.items():
         ran = ask(shipped.anew(), data, array=SDA, files={DM3: ""})
         assert ([one["fault"] for one in ran.faults], ran.need) == (["lost"], "evacuate"), name
         assert len(ran.diagnosis["details"]["not_asked"]) == 1, name
