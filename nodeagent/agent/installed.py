@@ -53,7 +53,7 @@ class Installed:
         steady: Callable[[], float] = time.monotonic,
         later: Later = _at_once,
     ) -> None:
-        self._file = SavedFile(file, "commands", later)
+        self._file = SavedFile(file, "commands-unsaved file=%s why=%r", later)
         self._owner = owner
         self._steady = steady
         self._known: dict[_Key, tuple[str, Ms | None]] | None = None  # None: no memory

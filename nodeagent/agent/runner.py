@@ -80,7 +80,8 @@ class Runner:
         file = os.path.join(settings.agent.state, "commands.json")
         self._installed = Installed(file, owner, later=self._writer.later)
         file = os.path.join(settings.agent.state, "steady.json")
-        self._steady_file = SavedFile(file, "steady", self._writer.later)
+        unsaved = "steady-unsaved file=%s why=%r"
+        self._steady_file = SavedFile(file, unsaved, self._writer.later)
         self._steadies: dict[str, Steady] = {}
         self._moment = service.moment()  # by which their times are right
         self._epoch = os.urandom(16).hex()
@@ -287,12 +288,15 @@ class Runner:
 
     async def _check_for_ever(self) -> None:
         """Find out once a minute whether this node could take orders, before one comes."""
+        told = ""
         while True:
             await self.repairs.check()
-            if why := self.repairs.refuses:
-                self._say_once("takes-no-orders", why)
-            elif self._told.pop("takes-no-orders", None) is not None:
+            why = self.repairs.refuses
+            if why and why != told:
+                log.warning("takes-no-orders why=%r", why)
+            elif told and not why:
                 log.info("takes-orders-again")
+            told = why
             await asyncio.sleep(EVERY)
 
     def _hear(self, name: str, text: str) -> None:

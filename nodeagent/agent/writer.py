@@ -102,20 +102,20 @@ class Writer:
 class SavedFile:
     """A file that `later` replaces, as `Writer.later` does.
 
-    `name` begins the log event of a failure. `owed` tells that the last try has failed: save it
-    again, though nothing has changed.
+    `unsaved` is the log line of a failure, with `%` for the path and the reason. `owed` tells that
+    the last try has failed: save it again, though nothing has changed.
     """
 
-    def __init__(self, path: str, name: str, later: Later) -> None:
+    def __init__(self, path: str, unsaved: str, later: Later) -> None:
         self.path = path
         self.owed = False
-        self._name = name
+        self._unsaved = unsaved
         self._later = later
         self._told = ""
 
     def save(self, content: Callable[[], bytes]) -> None:
         """Replace its content soon, unless newer content comes meanwhile."""
-        self._later(self._name, partial(self._write, content))
+        self._later(self.path, partial(self._write, content))
 
     def _write(self, content: Callable[[], bytes]) -> None:
         try:
@@ -124,7 +124,7 @@ class SavedFile:
             self.owed = True
             why = error.strerror or str(error)
             if why != self._told:
-                log.error("%s-unsaved file=%s why=%r", self._name, self.path, why)  # noqa: TRY400
+                log.error(self._unsaved, self.path, why)  # noqa: TRY400
             self._told = why
         else:
             self.owed, self._told = False, ""

@@ -248,7 +248,7 @@ def test_a_file_that_could_not_be_saved_is_owed_and_logged_once(
     disk: Disk, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "some.json"
-    file = SavedFile(str(path), "some", lambda _, call: call())
+    file = SavedFile(str(path), "some-unsaved file=%s why=%r", lambda _, call: call())
 
     def save(content: bytes, fault: int | None) -> bool:
         disk.fault = fault
