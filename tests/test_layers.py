@@ -274,6 +274,7 @@ def read(path: Path) -> Source:
     return Source.of(path.read_text())
 
 
+@cache
 def imports(path: Path) -> set[str]:
     """The modules that a module imports, and those it takes of packages, all in full."""
     names = {name for name, _ in read(path).imported}
@@ -289,12 +290,14 @@ def clocks(source: Source) -> list[str]:
     return [f"a pure module may not ask {name}" for name in sorted(source.clocks)]
 
 
+@cache
 def module_at(name: str) -> Path | None:
     """The file of one of our modules, or None: a name that a module defines, a package."""
     path = ROOT.parent / (name.replace(".", "/") + ".py")
     return path if path.is_file() else None
 
 
+@cache
 def _is_module(name: str) -> bool:
     return module_at(name) is not None or (ROOT.parent / name.replace(".", "/")).is_dir()
 

@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 import click
@@ -60,10 +61,16 @@ WIDTH = 100
 SINCE = "d35368aa003e31aefd796427bf48932b33e70b9c"  # subjects before this rule are as they are
 
 
+@lru_cache(maxsize=1)
+def nodes_of(source: str) -> list[ast.AST]:
+    """All nodes of the source that is looked at: the walk costs more than what is asked of them."""
+    return list(ast.walk(ast.parse(source)))
+
+
 def docstrings(path: Path) -> Iterator[tuple[int, str]]:
     """Each docstring of a file with its line."""
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes_of(path.read_text()):
         if isinstance(node, kinds) and (text := ast.get_docstring(node)):
             yield node.body[0].lineno, text
 
@@ -155,9 +162,9 @@ def old_words(path: Path) -> list[str]:
 
 def literals(path: Path) -> Iterator[tuple[int, str]]:
     """Each text of several words in a file of Python, but for docstrings, with its line."""
-    tree = ast.parse(path.read_text())
-    apart = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+    nodes = nodes_of(path.read_text())
+    apart = {node.value for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in apart:
             if " " in node.value.strip() or node.value.startswith(" "):
                 yield node.lineno, node.value
@@ -217,9 +224,10 @@ def subjects() -> list[str]:
 def complaints() -> list[str]:
     """All that is wrong in the sources and in the history."""
     files = sorted((TOP / "nodeagent").rglob("*.py"))
-    found = [complaint for path in files for complaint in wrong_docstrings(path)]
-    spoken = (path for path in files if not str(path).endswith(THEIRS))
-    found += [complaint for path in spoken for complaint in old_literals(path)]
+    found = []
+    for path in files:
+        found += wrong_docstrings(path)
+        found += [] if str(path).endswith(THEIRS) else old_literals(path)
     found += [wrong for name, one in COMMANDS.items() for wrong in wrong_help(name, one)]
     found += [complaint for path in texts() for complaint in old_words(path)]
     pages = [path for path in texts() if path.suffix in (".md", ".5", ".8")]
