@@ -13,6 +13,7 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from nodeagent.cli.gnt_maint import cli
+from nodeagent.cli.maint import clusters
 from nodeagent.cli.maint.console import clusters_file
 from nodeagent.model.window import Schedule
 from nodeagent.model.wish import SetSchedule
@@ -158,8 +159,13 @@ def test_the_shell_completes_names_of_clusters_and_in_them(busy: Live, shared: P
 
 
 def test_each_cluster_has_a_line_and_a_deadline_of_its_own(
-    busy: Live, shared: Path, hanging: str, tmp_path: Path
+    busy: Live, shared: Path, hanging: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Only that of the cluster that hangs is short: a busy machine answers for the others."""
+    ask = clusters._ask
+    monkeypatch.setattr(
+        clusters, "_ask", lambda one, seconds: ask(one, 1 if one.name == "hangs" else seconds)
+    )
     url, ca = busy.over_tls()
     wrong = tmp_path / "wrong"
     wrong.mkdir()
@@ -170,7 +176,7 @@ def test_each_cluster_has_a_line_and_a_deadline_of_its_own(
         + entry("nobody", "https://127.0.0.1:1", ca)
         + "[clusters.mistyped]\nulr = ''\n"
     )
-    done = gnt_maint("clusters", "--json", "--timeout", "1s")
+    done = gnt_maint("clusters", "--json", "--timeout", "60s")
     assert (done.code, done.err) == (2, "")
     found = {one["name"]: one for one in Done(0, done.out, "").json}
     assert [(name, one["state"], one["code"]) for name, one in found.items()] == [
