@@ -162,7 +162,8 @@ def test_each_cluster_has_a_line_and_a_deadline_of_its_own(
     busy: Live, shared: Path, hanging: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only what hangs is not waited for: the others may be slow on a busy machine."""
-    ask, url, ca = clusters._ask, *busy.over_tls()
+    url, ca = busy.over_tls()
+    ask = clusters._ask
     monkeypatch.setattr(
         clusters, "_ask", lambda known, limit: ask(known, 1 if known.name == "hangs" else limit)
     )

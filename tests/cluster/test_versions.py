@@ -161,17 +161,25 @@ def test_we_rely_on_defaults_of_all_that_we_order() -> None:
 
 
 @cache
-def command_line(tool: str) -> dict[str, tuple[list[Any], dict[str, Any]]]:
-    """Each command of a tool such as gnt-node: its arguments, and its options' defaults."""
-    asked = (
-        "import importlib, json, sys; sys.path.insert(0, sys.argv[1]);"
-        " tool = importlib.import_module('ganeti.client.' + json.load(sys.stdin));"
-        " other = getattr(tool, 'aliases', {});"
-        " found = {**tool.commands, **{a: tool.commands[b] for a, b in other.items()}};"
-        " print(json.dumps({name: [one[1], {o.get_opt_string(): o.default for o in one[2]}]"
-        " for name, one in found.items()}, default=str))"
-    )
-    return dict(ask_ganeti(asked, tool.replace("-", "_")))
+def command_lines() -> dict[str, dict[str, tuple[list[Any], dict[str, Any]]]]:
+    """Of each tool that we name, such as gnt-node: its commands, their arguments and options.
+
+    Options have their defaults. One process tells all: each would load Ganeti again.
+    """
+    code = """
+import importlib, json, sys
+sys.path.insert(0, sys.argv[1])
+def told(tool):
+    module = importlib.import_module("ganeti.client." + tool.replace("-", "_"))
+    aliases = getattr(module, "aliases", {})
+    commands = {**module.commands, **{a: module.commands[b] for a, b in aliases.items()}}
+    return {
+        name: [one[1], {option.get_opt_string(): option.default for option in one[2]}]
+        for name, one in commands.items()
+    }
+print(json.dumps({tool: told(tool) for tool in json.load(sys.stdin)}, default=str))
+"""
+    return dict(ask_ganeti(code, sorted({tool for tool, _ in named()})))
 
 
 def named() -> dict[tuple[str, str], set[str]]:
@@ -193,8 +201,8 @@ def test_ganeti_has_each_command_that_we_name_with_its_options() -> None:
     assert {
         (tool, command)
         for (tool, command), options in asked.items()
-        if not options - {"--"} <= set(command_line(tool).get(command, ([], {}))[1])
-        or command not in command_line(tool)
+        if not options - {"--"} <= set(command_lines()[tool].get(command, ([], {}))[1])
+        or command not in command_lines()[tool]
     } == set()
 
 
@@ -202,7 +210,7 @@ def test_a_standby_s_command_is_there() -> None:
     """nodeagent-succeed runs it without an argument, and so with the vote of Ganeti's nodes."""
     *limit, program, command = COMMAND
     assert (tuple(limit), program) == (LIMIT, "/usr/sbin/gnt-cluster")
-    arguments, options = command_line("gnt-cluster")[command]
+    arguments, options = command_lines()["gnt-cluster"][command]
     assert arguments == []
     assert (options["--no-voting"], options["--ignore-offline-nodes"]) == (False, True)
 

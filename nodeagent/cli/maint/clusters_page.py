@@ -4,9 +4,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 
-from jinja2 import Template
 from markupsafe import Markup
 
 from nodeagent.cli.maint.console.files import read, save
@@ -46,7 +44,7 @@ def draw(
 
     `links` has the pages of the clusters' own maintds by name, `at` and `known` are unix seconds.
     """
-    template, policy = _page()
+    environment, policy = templates()
     rows = [_row(cluster, links.get(cluster["name"], ""), at, known) for cluster in clusters]
     counts = Counter(cluster["state"] for cluster in clusters)
     words = {
@@ -58,14 +56,7 @@ def draw(
         "at": at,
         "lasts": _LASTS,
     }
-    return template.render(words)
-
-
-@cache
-def _page() -> tuple[Template, str]:
-    """Return the page's template, and its Content-Security-Policy."""
-    environment, policy = templates()
-    return environment.get_template("clusters.html"), policy
+    return environment.get_template("clusters.html").render(words)
 
 
 def _row(cluster: Json, link: str, at: float, known: Mapping[str, int]) -> Json:

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import os
+from functools import cache
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -14,8 +15,9 @@ _FOLDER = os.path.join(os.path.dirname(__file__), "templates")
 _REFRESH = 30  # seconds
 
 
+@cache
 def templates() -> tuple[Environment, str]:
-    """Return the templates, and their Content-Security-Policy."""
+    """Return the templates, compiled once in a process, and their Content-Security-Policy."""
     environment = Environment(
         loader=FileSystemLoader(_FOLDER),
         autoescape=True,

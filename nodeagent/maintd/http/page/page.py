@@ -52,7 +52,7 @@ def _hushed(view: View) -> View:
 
 @cache
 def page_for(*, full: bool) -> "Page":
-    """The pages for one kind of reader; templates are compiled once in a process."""
+    """The pages for one kind of reader."""
     return Page(full=full)
 
 
@@ -62,7 +62,7 @@ class Page:
     def __init__(self, *, full: bool = True) -> None:
         self._full = full
         environment, policy = templates()
-        environment.globals |= {"href": href, "full": full}
+        environment.globals["href"] = href
         self._status = environment.get_template("status.html")
         self._node = environment.get_template("node.html")
         self._headers = {
@@ -74,6 +74,7 @@ class Page:
     def before(self, overview: Json, asked: Filters) -> Response:
         """The page before the first round."""
         words = {"round": overview, "view": None, "asked": asked, "path": "/status", "yours": 0}
+        words["full"] = self._full
         return self._answer(self._status.render(words))
 
     def answer(
@@ -120,7 +121,8 @@ class Page:
 
     def _common(self, view: View, overview: Json, asked: Filters) -> dict[str, Any]:
         age = overview["now"] - overview["at"]
-        return {"round": overview, "view": view, "asked": asked, "path": "/status", "age": age}
+        words = {"round": overview, "view": view, "asked": asked, "path": "/status", "age": age}
+        return words | {"full": self._full}
 
     def _answer(self, html: str) -> Response:
         return Response(200, html.encode(), "text/html; charset=utf-8", self._headers)

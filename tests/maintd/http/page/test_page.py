@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from nodeagent.maintd.http.page.asked import Filters
 from nodeagent.maintd.http.page.cluster_map import MOST, draw
+from nodeagent.maintd.http.page.page import Page
 from nodeagent.maintd.http.page.text import clean
 from nodeagent.maintd.http.view import NodeState, NodeView, nodes
 from nodeagent.model.diagnosis import Need
@@ -178,3 +180,9 @@ def test_the_policy_allows_our_style_our_script_and_nothing_else(
         " base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
     )
     assert " style=" not in text
+
+
+def test_before_the_first_round_too_it_says_what_it_does_not_show() -> None:
+    for full in (True, False):
+        answer = Page(full=full).before({"cluster": "", "trouble": None}, Filters())
+        assert ("are not shown here" in answer.body.decode()) is not full
