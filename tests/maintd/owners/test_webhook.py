@@ -26,7 +26,7 @@ from nodeagent.model.window import Unavailability
 from tests.build import situation
 from tests.maintd.answering import serving
 from tests.maintd.decided import details
-from tests.maintd.mesos.client import NOW_NS, window
+from tests.maintd.mesos.client import NOW_NS, schedule, window
 from tests.maintd.notices.sinks import Receiver
 from tests.maintd.owners.owned import Owned, hook
 from tests.maintd.rig import elsewhere
@@ -128,7 +128,13 @@ def test_an_owner_is_told_and_answers(tmp_path: Path) -> None:
             master.rig.engine.outbox = Outbox([hook(port, "db")], master.rig.now, elsewhere)
 
         restarted()
-        assert master.schedule(window(N3, start=NOW_NS + 86400 * 10**9)) == 200
+        master.rig.cluster.keeps = lambda _: "too large"
+        soon = schedule(window(N3, start=NOW_NS + 86400 * 10**9))
+        assert master.ask("POST", "/maintenance/schedule", soon)[0] == 200
+        master.tick()
+        assert owner.bodies == [], "a new master would know of no question"
+        master.rig.cluster.keeps = lambda _: ""
+        master.tick()
         owner.until(1)
         told = json.loads(owner.bodies[0])
         assert (told["owner"], told["node"], told["instances"]) == ("db", "n3", ["i1"])
