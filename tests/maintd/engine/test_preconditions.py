@@ -23,7 +23,7 @@ from nodeagent.model.incident import Status
 from nodeagent.model.ledger import PAUSE_TAG, Intent, Ledger
 from nodeagent.model.purpose import OfReturn
 from nodeagent.model.reason import Kind
-from nodeagent.model.snapshot import Capacity, Group, Instance, Node, Snapshot
+from nodeagent.model.snapshot import Capacity, Group, Instance, Snapshot
 from nodeagent.model.wish import Balance, DrillPower
 from tests.maintd.balancing.world import OVER, shift
 from tests.maintd.decided import kinds
@@ -261,29 +261,7 @@ def test_a_node_that_cannot_be_looked_at_again_is_not_drained(
     assert sum("Drain" in job for job in rig.jobs()) == 1
 
 
-@pytest.mark.parametrize(
-    ("at", "does"),
-    [
-        pytest.param(
-            Restore("n3"),
-            lambda node: replace(node, drained=False, offline=True),
-            id="taken offline",
-        ),
-        pytest.param(
-            Restore("n3"),
-            lambda node: replace(node, tags=node.tags | {PAUSE_TAG}),
-            id="paused",
-        ),
-        pytest.param(
-            Restore("n3", drained=True),
-            lambda node: replace(node, offline=False),
-            id="put back",
-        ),
-    ],
-)
 def test_a_node_that_somebody_has_after_deciding_is_not_put_back(
-    at: Restore,
-    does: Callable[[Node], Node],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rig = evacuated()
@@ -292,9 +270,9 @@ def test_a_node_that_somebody_has_after_deciding_is_not_put_back(
 
     def late(ledger: Ledger, *more: object) -> None:
         save(ledger, *more)  # type: ignore[arg-type]
-        if not before and any(i.action == at for i in ledger.intents):
+        if not before and any(i.action == Restore("n3") for i in ledger.intents):
             before.append(len(rig.cluster.jobs))
-            rig.cluster.put(does(rig.cluster.nodes["n3"]))
+            rig.cluster.put(replace(rig.cluster.nodes["n3"], drained=False, offline=True))
 
     monkeypatch.setattr(rig.store, "save", late)
     done(rig)
@@ -304,17 +282,8 @@ def test_a_node_that_somebody_has_after_deciding_is_not_put_back(
     assert not any(isinstance(job.action, Restore) for job in since)
 
 
-@pytest.mark.parametrize(
-    "does",
-    [
-        pytest.param(lambda rig: rig.cluster.undrain("n3"), id="put back"),
-        pytest.param(
-            lambda rig: rig.cluster.put(Instance("new", "n3", template="plain")), id="used"
-        ),
-    ],
-)
 def test_no_command_runs_on_a_node_that_is_used_again_after_deciding(
-    does: Callable[[Rig], object], monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rig = evacuated(CHECKED)
     save = rig.store.save
@@ -324,7 +293,7 @@ def test_no_command_runs_on_a_node_that_is_used_again_after_deciding(
         save(ledger, *more)  # type: ignore[arg-type]
         if not meddled and any(isinstance(i.action, RunCommand) for i in ledger.intents):
             meddled.append(True)
-            does(rig)
+            rig.cluster.put(Instance("new", "n3", template="plain"))
 
     monkeypatch.setattr(rig.store, "save", late)
     done(rig)
@@ -366,27 +335,11 @@ def changed(name: str, **members: object) -> Does:
     return lambda whole: whole.cluster.put(replace(whole.cluster.nodes[name], **members))  # type: ignore[arg-type]
 
 
-def tagged_cluster(whole: Whole) -> None:
-    whole.cluster.world.tags |= {PAUSE_TAG}
-
-
-@pytest.mark.parametrize(
-    "does",
-    [
-        pytest.param(lambda whole: whole.machines.cut.discard("n3"), id="it answers again"),
-        pytest.param(changed("n3", tags=frozenset({PAUSE_TAG})), id="paused"),
-        pytest.param(tagged_cluster, id="all are paused"),
-        pytest.param(changed("n3", offline=True, candidate=False), id="taken offline"),
-        pytest.param(
-            lambda whole: whole.cluster.put(Instance("new", "n3", template="rbd")), id="in use"
-        ),
-    ],
-)
-def test_a_node_is_not_powered_off_that_lives_or_that_somebody_has_after_deciding(
-    whole: Whole, does: Does, monkeypatch: pytest.MonkeyPatch
+def test_a_node_is_not_powered_off_that_lives_after_deciding(
+    whole: Whole, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole.machines.cut.add("n3")
-    before = in_between(whole, monkeypatch, OFF, does)
+    before = in_between(whole, monkeypatch, OFF, lambda whole: whole.machines.cut.discard("n3"))
     while not before:
         whole.rounds(1)
     assert OFF not in jobs_since(whole, before)
@@ -406,24 +359,6 @@ def test_a_power_off_that_was_not_submitted_counts_as_missed(
     whole.rounds(3)
     assert (whole.stage("n3"), OFF in jobs_since(whole, before)) == (None, False)
     assert [cut.missed for cut in whole.ledger.cuts] == [True]
-
-
-def test_the_new_master_is_not_powered_off(whole: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ganeti refuses that as well, but only to power off the master of that moment."""
-    plain = whole.cluster.snapshot
-
-    def failed_over(_: Whole) -> None:
-        def once() -> Snapshot:
-            monkeypatch.setattr(whole.cluster, "snapshot", plain)
-            return replace(plain(), master="n3")
-
-        monkeypatch.setattr(whole.cluster, "snapshot", once)
-
-    whole.machines.cut.add("n3")
-    before = in_between(whole, monkeypatch, OFF, failed_over)
-    while not before:
-        whole.rounds(1)
-    assert OFF not in jobs_since(whole, before)
 
 
 @pytest.mark.parametrize(
