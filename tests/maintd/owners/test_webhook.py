@@ -5,7 +5,6 @@ import hmac
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -156,21 +155,6 @@ def test_an_owner_is_told_and_answers(tmp_path: Path) -> None:
 
 
 # Settings.
-
-
-@pytest.mark.parametrize(
-    ("table", "why"),
-    [
-        ({}, "owners.webhooks[0] needs url, or url-file, and not both"),
-        ({"url": "http://x/", "owner": "a b"}, "owners.webhooks[0].owner is 'a b'"),
-        ({"url": "http://x/", "secret": "no"}, "owners.webhooks[0].secret is 'no'"),
-        ({"url": "http://x/", "tocken": "/x"}, "owners.webhooks[0].tocken is not a known setting"),
-    ],
-)
-def test_a_webhook_that_cannot_be_read(table: dict[str, Any], why: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        parse({"owners": {"webhooks": [table]}})
-    assert str(caught.value).startswith(why)
 
 
 def test_settings_of_owners() -> None:
