@@ -183,7 +183,9 @@ class _Planner:
             return
         if incident.diagnosis.need is Need.LIVE_REPAIR and not incident.repaired:
             # Its mark, too, waits: a repair that has begun keeps all other work off the node.
-            refused = admission.no_orders(incident.name, self.observed)
+            # In doubt maintd gives no order, of which Ganeti tells a new master nothing.
+            doubt = self.stops.doubt if self.observed.uncertain is not None else None
+            refused = doubt or admission.no_orders(incident.name, self.observed)
             if refused is not None:
                 self._hold(incident, refused)
                 return

@@ -8,7 +8,7 @@ import pytest
 
 from nodeagent.maintd.balancing import past_moves
 from nodeagent.maintd.balancing.moves import course, fault
-from nodeagent.maintd.balancing.plan import FRESH
+from nodeagent.maintd.balancing.plan import FRESH, wants_room
 from nodeagent.maintd.planning.outcomes import BACK_OFF
 from nodeagent.model.action import MovePrimary, Retag, RunCommand, Scope, TagPlace
 from nodeagent.model.balance import Advice, Agenda, Lopsided, Shift
@@ -18,7 +18,7 @@ from nodeagent.model.ledger import Decision, Intent, Ledger, Outcome, Policy, Re
 from nodeagent.model.outage import Outage
 from nodeagent.model.purpose import BALANCE, OfBalance, OfIncident, OfRepair
 from nodeagent.model.reason import AnyKind, BalanceKind, Kind, Reason, StageKind, because
-from nodeagent.model.snapshot import Capacity, Group, Node, Snapshot
+from nodeagent.model.snapshot import Capacity, Group, Node, Observed, Snapshot
 from nodeagent.model.stage import ADVISE, FULL
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Mode, Scheduled
@@ -27,6 +27,39 @@ from tests.maintd.balancing.world import HALT, ON, OVER, advised, begun, done, s
 from tests.maintd.decided import details, kinds, within
 from tests.maintd.leaving import DAY, HOUR, in_windows, window
 from tests.maintd.world import EVACUATE, NOW, REPAIR, incident, instance, ledger, node, seen
+
+BALANCES = replace(ON, balance_threshold=0.5)
+UNASKED = replace(BALANCES, balance=False)
+GAINS = advised(shift("a", "n1:n2", "n2:n1", gain=0.5))
+LITTLE = advised(shift("a", "n1:n2", "n2:n1", gain=0.25))
+LISTED = Agenda("default", "ada", NOW, (OVER,), listed=True)
+ONCE = Agenda("default", "ada", NOW)
+ROOM: dict[str, tuple[Ledger, Observed, Policy, bool]] = {
+    "no advice yet": (Ledger(), seen(world()), BALANCES, False),
+    "the least gain that is worth it": (Ledger(), seen(world(), advice=GAINS), BALANCES, True),
+    "less": (Ledger(), seen(world(), advice=LITTLE), BALANCES, False),
+    "of a group that is not balanced": (Ledger(), seen(world(), advice=GAINS), UNASKED, False),
+    "but once": (Ledger(agenda=(ONCE,)), seen(world(), advice=GAINS), UNASKED, True),
+    "once, without advice": (Ledger(agenda=(ONCE,)), seen(world()), UNASKED, False),
+    "a person's list": (Ledger(agenda=(LISTED,)), seen(world()), UNASKED, True),
+    "a person asks just now": (
+        Ledger(),
+        seen(world(), wishes=(Wish("w", "ada", NOW, Balance("default")),)),
+        UNASKED,
+        True,
+    ),
+    "for something else": (
+        Ledger(),
+        seen(world(), wishes=(Wish("w", "ada", NOW, StopBalancing("default")),)),
+        UNASKED,
+        False,
+    ),
+}
+
+
+def test_when_nodes_are_asked_for_their_room() -> None:
+    for name, (before, observed, policy, asks) in ROOM.items():
+        assert wants_room(before, observed, policy) is asks, name
 
 
 @pytest.mark.parametrize(

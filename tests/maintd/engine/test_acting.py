@@ -6,7 +6,6 @@ from unittest.mock import patch
 
 import pytest
 
-from nodeagent.cluster.backend import Accepted, NotTaken, Submission
 from nodeagent.errors import Unavailable
 from nodeagent.maintd.engine import failpoint
 from nodeagent.maintd.engine.conduct import Acting, Conduct
@@ -58,26 +57,6 @@ def test_a_vote_is_too_old_after_an_hour_of_sleep(
     for _ in range(10):
         rig.tick(20)
     assert any("Drain" in job for job in rig.jobs()), "the next vote lets it go on"
-
-
-def test_a_machine_that_sleeps_after_the_last_question_does_not_send() -> None:
-    rig = Rig(fleet(), [], QUICK)
-    rig.engine.acting.conduct = replace(rig.engine.conduct, vote=False)
-    rig.tick()
-    rig.agents.says["n5"] = EVACUATE
-    send = rig.engine._submitter._send
-
-    def late(batch: list[Submission]) -> Sequence[Accepted | NotTaken]:
-        rig.time += HOUR
-        return send(batch)
-
-    with patch.object(rig.engine._submitter, "_send", late):
-        for _ in range(5):
-            rig.tick()
-    assert rig.jobs() == []
-    for _ in range(10):
-        rig.tick(20)
-    assert any("Drain" in job for job in rig.jobs())
 
 
 def test_the_vote_is_as_old_as_the_poll(monkeypatch: pytest.MonkeyPatch) -> None:

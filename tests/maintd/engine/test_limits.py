@@ -36,17 +36,16 @@ def test_twenty_requests_of_a_user_in_any_minute() -> None:
     assert rations.wait("ada") == 1, "one came back, not twenty"
 
 
-def test_requests_are_remembered_of_so_many_users() -> None:
+def test_what_is_noted_of_users_is_bounded() -> None:
     rations = Rations(lambda: 0.0)
-    for _ in range(20):
-        rations.wait("ada")
-    assert rations.wait("ada") > 0
-    for number in range(4095):
-        rations.wait(f"u{number}")
-    assert rations.wait("ada") > 0
-    for number in range(4096):
-        rations.wait(f"u{number}")
-    assert rations.wait("ada") == 0
+    for n in range(5000):
+        for _ in range(25):
+            rations.wait(f"u{n}")
+        rations.refused(f"u{n}", "no")
+    assert (len(rations._asked), len(rations._refused)) == (4096, 4096)
+    assert max(map(len, rations._asked.values())) == 20
+    assert rations.wait("u4999") > 0
+    assert rations.wait("u0") == 0, "who asked longest ago is forgotten"
 
 
 def test_refusals_of_a_user_are_one_event_a_minute() -> None:

@@ -7,9 +7,11 @@ from typing import TypeAlias
 import pytest
 
 from nodeagent.errors import Unavailable
+from nodeagent.maintd.engine import submit
 from nodeagent.maintd.planning.preconditions import is_as_it_was
 from nodeagent.model.action import (
     Action,
+    Drain,
     MovePrimary,
     Power,
     PowerCommand,
@@ -19,8 +21,9 @@ from nodeagent.model.action import (
 )
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import PAUSE_TAG, Intent, Ledger
+from nodeagent.model.purpose import OfReturn
 from nodeagent.model.reason import Kind
-from nodeagent.model.snapshot import Capacity, Group, Instance, Node, Snapshot
+from nodeagent.model.snapshot import Capacity, Group, Instance, Snapshot
 from nodeagent.model.wish import Balance, DrillPower
 from tests.maintd.balancing.world import OVER, shift
 from tests.maintd.decided import kinds
@@ -88,6 +91,85 @@ MEANWHILE: dict[str, tuple[Snapshot, bool]] = {
 def test_a_move_is_submitted_if_all_around_it_is_as_it_was() -> None:
     for name, (now, same) in MEANWHILE.items():
         assert is_as_it_was(MOVE, WORLD, now) is same, name
+
+
+# What there is before a job at a node is submitted, and for which jobs it is as it was.
+DRAIN, DEMOTE, OFFLINE = Drain("n2"), Drain("n2", promote=True), SetOffline("n2")
+BACK, ON, SWITCH = Restore("n2"), Power("n2", PowerCommand.ON), Power("n2", PowerCommand.OFF)
+JOBS: tuple[Action, ...] = (DRAIN, DEMOTE, OFFLINE, BACK, ON, SWITCH)
+AT_NODE: dict[str, tuple[Snapshot, tuple[Action, ...]]] = {
+    "nothing has changed": (WORLD, JOBS),
+    "it became a candidate: its place must be filled": (
+        with_node("n2", candidate=True),
+        (DEMOTE, BACK, ON, SWITCH),
+    ),
+    "it is drained": (with_node("n2", drained=True), ()),
+    "it is offline": (with_node("n2", offline=True), ()),
+    "it is paused": (with_node("n2", tags=PAUSED), ()),
+    "it is gone": (replace(WORLD, nodes={}), ()),
+    "all are paused": (replace(WORLD, tags=PAUSED), ()),
+    "its instance was stopped": (with_instances(WORLD, replace(SHARED, running=False)), (BACK, ON)),
+    "its instance is gone": (with_instances(WORLD), (BACK, ON)),
+    "an instance came, as a secondary": (
+        with_instances(WORLD, SHARED, instance("b", "n3", "n2")),
+        (BACK, ON),
+    ),
+    "its instance has another tag": (
+        with_instances(WORLD, replace(SHARED, tags=frozenset({"x"}))),
+        JOBS,
+    ),
+    "an instance came elsewhere": (with_instances(WORLD, SHARED, instance("b", "n3", "n4")), JOBS),
+    "it became the master": (replace(WORLD, master="n2"), (DRAIN, DEMOTE, OFFLINE, BACK, ON)),
+    "nobody knows the master": (replace(WORLD, master=""), (DRAIN, DEMOTE, OFFLINE, BACK, ON)),
+}
+
+
+def test_a_job_at_a_node_is_submitted_if_that_is_as_it_was() -> None:
+    for name, (now, same) in AT_NODE.items():
+        jobs = [Intent("1", OfReturn("uuid-n2"), "n2", action) for action in JOBS]
+        found = tuple(job.action for job in jobs if submit._is_as_it_was(job, WORLD, now))
+        assert found == same, name
+
+
+# Of an order about n3, given to n2: what is used again since the decision.
+ORDER = Intent("1", OfReturn("uuid-n3"), "n3", RunCommand("n2", "check", "{}"))
+OUT = with_node("n3", drained=True)
+USED: dict[str, tuple[Snapshot, Snapshot, bool]] = {
+    "nothing has changed": (OUT, OUT, False),
+    "both serve, whatever changes": (WORLD, OUT, False),
+    "it is put back": (OUT, WORLD, True),
+    "it is taken offline": (OUT, with_node("n3", drained=True, offline=True), True),
+    "it is gone": (OUT, replace(OUT, nodes={}), True),
+    "an instance runs there": (
+        OUT,
+        replace(OUT, instances={"b": instance("b", "n3", None)}),
+        True,
+    ),
+    "a stopped one came": (
+        OUT,
+        replace(OUT, instances={"b": replace(instance("b", "n3", None), running=False)}),
+        False,
+    ),
+    "one left": (replace(OUT, instances={"b": instance("b", "n3", None)}), OUT, False),
+    "the agent's own node is put back": (with_node("n2", drained=True), WORLD, True),
+}
+
+
+def test_an_order_is_given_unless_its_node_is_used_again() -> None:
+    for name, (before, now, used) in USED.items():
+        assert submit._is_used_again(ORDER, before, now) is used, name
+    assert submit._out_of_service(ORDER, WORLD) == []
+    assert submit._out_of_service(ORDER, OUT) == ["n3"]
+
+
+def test_jobs_that_follow_others_are_submitted_after_them_a_few_at_once() -> None:
+    first, second, other = (Intent(n, OfReturn("u"), "n2", DRAIN) for n in "124")
+    after = replace(second, id="3", after="1")
+    last = replace(second, id="5", after="3")
+    waves = submit._waves([first, second, after, other, last])
+    assert [[intent.id for intent in wave] for wave in waves] == [["1", "2", "4"], ["3"], ["5"]]
+    chunks = submit._in_chunks([first, second, other], 2)
+    assert [[intent.id for intent in chunk] for chunk in chunks] == [["1", "2"], ["4"]]
 
 
 def test_what_has_changed_since_it_was_decided_is_not_submitted() -> None:
@@ -179,29 +261,7 @@ def test_a_node_that_cannot_be_looked_at_again_is_not_drained(
     assert sum("Drain" in job for job in rig.jobs()) == 1
 
 
-@pytest.mark.parametrize(
-    ("at", "does"),
-    [
-        pytest.param(
-            Restore("n3"),
-            lambda node: replace(node, drained=False, offline=True),
-            id="taken offline",
-        ),
-        pytest.param(
-            Restore("n3"),
-            lambda node: replace(node, tags=node.tags | {PAUSE_TAG}),
-            id="paused",
-        ),
-        pytest.param(
-            Restore("n3", drained=True),
-            lambda node: replace(node, offline=False),
-            id="put back",
-        ),
-    ],
-)
 def test_a_node_that_somebody_has_after_deciding_is_not_put_back(
-    at: Restore,
-    does: Callable[[Node], Node],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rig = evacuated()
@@ -210,9 +270,9 @@ def test_a_node_that_somebody_has_after_deciding_is_not_put_back(
 
     def late(ledger: Ledger, *more: object) -> None:
         save(ledger, *more)  # type: ignore[arg-type]
-        if not before and any(i.action == at for i in ledger.intents):
+        if not before and any(i.action == Restore("n3") for i in ledger.intents):
             before.append(len(rig.cluster.jobs))
-            rig.cluster.put(does(rig.cluster.nodes["n3"]))
+            rig.cluster.put(replace(rig.cluster.nodes["n3"], drained=False, offline=True))
 
     monkeypatch.setattr(rig.store, "save", late)
     done(rig)
@@ -222,17 +282,8 @@ def test_a_node_that_somebody_has_after_deciding_is_not_put_back(
     assert not any(isinstance(job.action, Restore) for job in since)
 
 
-@pytest.mark.parametrize(
-    "does",
-    [
-        pytest.param(lambda rig: rig.cluster.undrain("n3"), id="put back"),
-        pytest.param(
-            lambda rig: rig.cluster.put(Instance("new", "n3", template="plain")), id="used"
-        ),
-    ],
-)
 def test_no_command_runs_on_a_node_that_is_used_again_after_deciding(
-    does: Callable[[Rig], object], monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rig = evacuated(CHECKED)
     save = rig.store.save
@@ -242,7 +293,7 @@ def test_no_command_runs_on_a_node_that_is_used_again_after_deciding(
         save(ledger, *more)  # type: ignore[arg-type]
         if not meddled and any(isinstance(i.action, RunCommand) for i in ledger.intents):
             meddled.append(True)
-            does(rig)
+            rig.cluster.put(Instance("new", "n3", template="plain"))
 
     monkeypatch.setattr(rig.store, "save", late)
     done(rig)
@@ -284,27 +335,11 @@ def changed(name: str, **members: object) -> Does:
     return lambda whole: whole.cluster.put(replace(whole.cluster.nodes[name], **members))  # type: ignore[arg-type]
 
 
-def tagged_cluster(whole: Whole) -> None:
-    whole.cluster.world.tags |= {PAUSE_TAG}
-
-
-@pytest.mark.parametrize(
-    "does",
-    [
-        pytest.param(lambda whole: whole.machines.cut.discard("n3"), id="it answers again"),
-        pytest.param(changed("n3", tags=frozenset({PAUSE_TAG})), id="paused"),
-        pytest.param(tagged_cluster, id="all are paused"),
-        pytest.param(changed("n3", offline=True, candidate=False), id="taken offline"),
-        pytest.param(
-            lambda whole: whole.cluster.put(Instance("new", "n3", template="rbd")), id="in use"
-        ),
-    ],
-)
-def test_a_node_is_not_powered_off_that_lives_or_that_somebody_has_after_deciding(
-    whole: Whole, does: Does, monkeypatch: pytest.MonkeyPatch
+def test_a_node_is_not_powered_off_that_lives_after_deciding(
+    whole: Whole, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole.machines.cut.add("n3")
-    before = in_between(whole, monkeypatch, OFF, does)
+    before = in_between(whole, monkeypatch, OFF, lambda whole: whole.machines.cut.discard("n3"))
     while not before:
         whole.rounds(1)
     assert OFF not in jobs_since(whole, before)
@@ -324,24 +359,6 @@ def test_a_power_off_that_was_not_submitted_counts_as_missed(
     whole.rounds(3)
     assert (whole.stage("n3"), OFF in jobs_since(whole, before)) == (None, False)
     assert [cut.missed for cut in whole.ledger.cuts] == [True]
-
-
-def test_the_new_master_is_not_powered_off(whole: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ganeti refuses that as well, but only to power off the master of that moment."""
-    plain = whole.cluster.snapshot
-
-    def failed_over(_: Whole) -> None:
-        def once() -> Snapshot:
-            monkeypatch.setattr(whole.cluster, "snapshot", plain)
-            return replace(plain(), master="n3")
-
-        monkeypatch.setattr(whole.cluster, "snapshot", once)
-
-    whole.machines.cut.add("n3")
-    before = in_between(whole, monkeypatch, OFF, failed_over)
-    while not before:
-        whole.rounds(1)
-    assert OFF not in jobs_since(whole, before)
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,9 @@ import pytest
 from nodeagent.errors import NotMaster
 from nodeagent.model.action import Action, Drain, RunCommand
 from nodeagent.model.incident import Status
-from nodeagent.model.reason import Kind
+from nodeagent.model.reason import Kind, LedgerKind
 from nodeagent.model.units import Ms
+from nodeagent.model.wish import TrustLedger
 from tests.maintd.decided import kinds
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, OK, REPAIR, need
@@ -116,8 +117,42 @@ def test_a_dry_run_decides_and_does_nothing() -> None:
     for _ in range(2):
         done = rig.tick()
         assert [i.action for i in done.decision.ledger.intents] == [Drain("n3", promote=True)]
+    assert [i.status for i in done.decision.ledger.incidents] == [Status.PENDING]
+    assert [i.status for i in rig.ledger.incidents] == [Status.NOTED]
     assert not rig.cluster.jobs
     assert rig.store.load().incidents == ()
+
+
+def test_nothing_begins_that_a_new_master_would_not_know_of() -> None:
+    rig = broken()
+    rig.agents.says["n6"] = REPAIR
+    rig.cluster.keeps = lambda _: "too large"
+    assert (LedgerKind.NOT_WRITTEN, "") in kinds(rig.tick().decision.held)
+    for _ in range(9):
+        rig.tick()
+    assert (rig.jobs(), rig.agents.ran) == ([], {})
+    told = {event.kind for event in rig.store.history()}
+    assert "promised" in told
+    assert "dropped" not in told, "a line for an action that waits, and none for its end"
+    rig.cluster.keeps = lambda _: ""
+    rig.settle()
+    assert (rig.status("n3"), rig.status("n6")) == (Status.COMPLETED, Status.COMPLETED)
+
+
+def test_in_doubt_jobs_go_on_and_orders_wait() -> None:
+    """Ganeti tells a new master of jobs, but not of orders."""
+    rig = broken()
+    rig.agents.says["n6"] = REPAIR
+    rig.cluster.world.ledger_rule = "garbage"
+    rig.crash()
+    for _ in range(60):
+        done = rig.tick()
+    assert (LedgerKind.UNREADABLE_RULE, "") in kinds(done.decision.held)
+    assert (rig.status("n3"), rig.status("n6")) == (Status.COMPLETED, Status.NOTED)
+    assert rig.agents.ran == {}
+    rig.wish(TrustLedger())
+    rig.settle()
+    assert rig.status("n6") is Status.COMPLETED
 
 
 def test_a_node_that_says_something_else_every_round_adds_three_events_to_each() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from nodeagent.autorepair.tags import PREFIX
 from nodeagent.maintd.engine.round import Round
 from nodeagent.maintd.http.autorepair import explained
 from nodeagent.maintd.http.status import intent_json, status
@@ -14,7 +15,7 @@ from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Policy
 from nodeagent.model.purpose import OfIncident
-from nodeagent.model.reason import Held, Kind, because
+from nodeagent.model.reason import BudgetKind, Held, Kind, because
 from nodeagent.model.snapshot import Group, Observed
 from nodeagent.protocol.look import Distrusted, Look, Silent
 from tests.maintd.rig import Rig, fleet, mirrored
@@ -119,7 +120,8 @@ def test_an_instance_of_a_silent_node_is_not_called_healthy() -> None:
         told = explain(Ledger(), observed, **looks)
         assert told["health"]["is"] == health, looks
         for look in looks.values():
-            assert (look.why in told["health"]["why"]) is (health == "unknown")
+            how = "does not answer" if isinstance(look, Silent) else "is distrusted"
+            assert (f"{how} ({look.why})" in told["health"]["why"]) is (health == "unknown")
 
 
 def test_which_stops_an_instance_is_told() -> None:
@@ -129,6 +131,25 @@ def test_which_stops_an_instance_is_told() -> None:
         paused = node(name, tags=frozenset({"maintd:pause:yes"}))
         there = replace(WORLD, nodes={**WORLD.nodes, name: paused})
         assert len(explain(Ledger(), seen(there))["paused"]) == stops, name
+    failed = replace(FIRST, status=Status.FAILED)
+    for one, stops in ((FIRST, 1), (ONE, 1), (incident("n3"), 0), (failed, 0)):
+        told = explain(Ledger(incidents=(one,)), seen(WORLD))["paused"]
+        assert len(told) == stops, one
+        assert all(one.id in why for why in told)
+
+
+def test_what_holds_an_instance_is_told_and_what_its_tags_say() -> None:
+    waits = because(BudgetKind.BUDGET_NEVER, "web")
+    held = [Held(because(Kind.CANNOT_MOVE, name, why=waits), "n1") for name in ("a", "b")]
+    assert explain(Ledger(), seen(WORLD), *held)["held"] == [held[0].reason]
+    right, wrong = f"{PREFIX}failover", f"{PREFIX}pending:nonsense"
+    tagged = replace(WORLD.instances["a"], tags=frozenset({right, wrong}))
+    told = explain(Ledger(), seen(replace(WORLD, instances={"a": tagged})))
+    assert [one["tag"] for one in told["unreadable"]] == [wrong]
+    one = replace(tagged, tags=frozenset({right}))
+    told = explain(Ledger(), seen(replace(WORLD, instances={"a": one})))
+    assert (told["policy"]["tag"], told["policy"]["type"]) == (right, "failover")
+    assert told["unreadable"] == []
 
 
 def test_a_move_counts_against_the_budgets_of_its_instance() -> None:

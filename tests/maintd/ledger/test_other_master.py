@@ -59,6 +59,7 @@ def test_a_window_waits_until_somebody_has_looked(folder: Path) -> None:
         rig.tick()
     assert rig.jobs() == []
     assert rig.ask(TrustLedger()) == ""
+    assert not rig.engine.memory.waits_for_a_round, "the ledger is no other"
     rig.until_true(lambda: not rig.in_service())
     assert OUTDATED not in rig.whys()
 

@@ -142,16 +142,6 @@ def test_refusals_of_an_owner_are_one_line_a_minute_of_the_history(rationed: Own
     assert not [e for e in rationed.get("/1/history") if e["kind"] == "wish-refused"]
 
 
-def test_what_is_noted_of_rations_is_bounded() -> None:
-    rations = Rations(lambda: 0.0)
-    for n in range(5000):
-        for _ in range(25):
-            rations.wait(f"u{n}")
-        rations.refused(f"u{n}", "no")
-    assert (len(rations._asked), len(rations._refused)) == (4096, 4096)
-    assert max(map(len, rations._asked.values())) == 20
-
-
 def test_the_policy_of_a_window_outlives_mesos_posts_and_is_none_of_theirs(master: Owned) -> None:
     plan = later(N3)
     master.weigh(plan, "veto", 1800)

@@ -5,7 +5,6 @@ import hmac
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -26,7 +25,7 @@ from nodeagent.model.window import Unavailability
 from tests.build import situation
 from tests.maintd.answering import serving
 from tests.maintd.decided import details
-from tests.maintd.mesos.client import NOW_NS, window
+from tests.maintd.mesos.client import NOW_NS, schedule, window
 from tests.maintd.notices.sinks import Receiver
 from tests.maintd.owners.owned import Owned, hook
 from tests.maintd.rig import elsewhere
@@ -128,7 +127,13 @@ def test_an_owner_is_told_and_answers(tmp_path: Path) -> None:
             master.rig.engine.outbox = Outbox([hook(port, "db")], master.rig.now, elsewhere)
 
         restarted()
-        assert master.schedule(window(N3, start=NOW_NS + 86400 * 10**9)) == 200
+        master.rig.cluster.keeps = lambda _: "too large"
+        soon = schedule(window(N3, start=NOW_NS + 86400 * 10**9))
+        assert master.ask("POST", "/maintenance/schedule", soon)[0] == 200
+        master.tick()
+        assert owner.bodies == [], "a new master would know of no question"
+        master.rig.cluster.keeps = lambda _: ""
+        master.tick()
         owner.until(1)
         told = json.loads(owner.bodies[0])
         assert (told["owner"], told["node"], told["instances"]) == ("db", "n3", ["i1"])
@@ -150,21 +155,6 @@ def test_an_owner_is_told_and_answers(tmp_path: Path) -> None:
 
 
 # Settings.
-
-
-@pytest.mark.parametrize(
-    ("table", "why"),
-    [
-        ({}, "owners.webhooks[0] needs url, or url-file, and not both"),
-        ({"url": "http://x/", "owner": "a b"}, "owners.webhooks[0].owner is 'a b'"),
-        ({"url": "http://x/", "secret": "no"}, "owners.webhooks[0].secret is 'no'"),
-        ({"url": "http://x/", "tocken": "/x"}, "owners.webhooks[0].tocken is not a known setting"),
-    ],
-)
-def test_a_webhook_that_cannot_be_read(table: dict[str, Any], why: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        parse({"owners": {"webhooks": [table]}})
-    assert str(caught.value).startswith(why)
 
 
 def test_settings_of_owners() -> None:

@@ -10,6 +10,7 @@ from nodeagent.maintd.queue.plan import wants_room, work_off
 from nodeagent.model.action import Action, Drain, MovePrimary, MoveSecondary, RunCommand
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import PAUSE_TAG, Intent, Ledger, Policy
+from nodeagent.model.offer import Announcing, Milestone, Offer, Progress
 from nodeagent.model.outage import Outage, Wanted
 from nodeagent.model.purpose import OfEntry, OfIncident, OfPerson, Purpose
 from nodeagent.model.queue import (
@@ -26,6 +27,8 @@ from nodeagent.model.queue import (
 from nodeagent.model.reason import AgentKind, AnyKind, Kind, because
 from nodeagent.model.snapshot import Beside, Node, Observed
 from nodeagent.model.stage import FULL
+from nodeagent.model.units import Nanoseconds
+from nodeagent.model.window import Unavailability
 from tests.build import situation
 from tests.maintd.decided import kinds
 from tests.maintd.queue.turns import DRAINING, WATCHING, begun, entry, how
@@ -98,6 +101,10 @@ ORDERED, NOTHING = ("queue:0:repair",), ()
 DRAINS = entry(operation="drains")
 MENDING = incident("n1", REPAIR, Status.PENDING)
 OPEN = incident("n4", EVACUATE)
+WHEN = Unavailability(Nanoseconds(NOW * 10**6))
+ASKED = Offer("o", "db", "uuid-n3", ("i1",), WHEN, NOW, NOW)
+REACHED = Milestone("e", "db", "uuid-n3", Progress.STARTED, ("i1",), WHEN, NOW)
+TELLS = replace(POLICY, announcing=Announcing("tell-owners"))
 CANDIDATE = machine("n4", 0, candidate=True)
 OTHER = incident("n2", EVACUATE, Status.PENDING)
 AGENT = {
@@ -160,6 +167,15 @@ AGENT = {
         Kind.AGENT_RUNS,
         observed=seen(WORLD, beside={"n1": Beside(("looks",), 9)}),
         policy=replace(POLICY, procedures=TWO_CHECKS),
+    ),
+    "questions to owners come before checks": Case(
+        UNCHECKED, NOTHING, Kind.OWNERS_FIRST, Ledger(offers=(ASKED,)), policy=TELLS
+    ),
+    "and so does what became of them": Case(
+        UNCHECKED, NOTHING, Kind.OWNERS_FIRST, Ledger(milestones=(REACHED,)), policy=TELLS
+    ),
+    "not without a command for them": Case(
+        UNCHECKED, ("queue:0:check",), ledger=Ledger(offers=(ASKED,), milestones=(REACHED,))
     ),
     "a live repair of the master comes before checks": Case(
         UNCHECKED, NOTHING, Kind.INCIDENT_FIRST, ledger=Ledger(incidents=(MENDING,))
@@ -337,11 +353,12 @@ def test_a_command_runs_on_the_masters_agent_and_claims_the_node() -> None:
 
 def test_a_node_that_cannot_be_emptied_is_not_drained_and_the_entry_backs_off() -> None:
     there = with_instances(a=("n4", "n2"), plain=("n4", None))
-    after, intents, _ = worked(Case((DRAINS,), observed=there))
-    (one,) = after.queue.entries
-    assert not any(isinstance(intent.action, Drain) for intent in intents)
-    assert (one.backoffs, one.step_status, one.begun_at) == (1, StepStatus.WAITING, 0)
-    assert "instance plain" in one.why
+    for before in (DRAINS, begun(operation="drains", step=1)):
+        after, intents, _ = worked(Case((before,), observed=there))
+        (one,) = after.queue.entries
+        assert not any(isinstance(intent.action, Drain) for intent in intents), before
+        assert (one.backoffs, one.step_status, one.begun_at) == (1, StepStatus.WAITING, 0), before
+        assert "instance plain" in one.why, before
 
 
 def test_a_node_that_is_being_emptied_goes_on_though_something_stays() -> None:
@@ -361,18 +378,21 @@ def test_a_node_that_is_being_emptied_goes_on_though_something_stays() -> None:
 
 
 def test_an_entry_at_work_keeps_its_node_from_others_also_in_doubt() -> None:
+    """Unless somebody else has it: then it is theirs."""
     working, doubt = begun(at=WATCHING), Stops(doubt=PAUSED)
-    for one, stops, keeps in (
-        (working, GOES_ON, True),
-        (working, doubt, True),
-        (entry(), doubt, False),
-        (entry(9), GOES_ON, False),
+    theirs = (works(Drain("n4"), OfPerson("uuid-n4")),)
+    for one, stops, intents, keeps in (
+        (working, GOES_ON, (), True),
+        (working, doubt, (), True),
+        (working, GOES_ON, theirs, False),
+        (entry(), doubt, (), False),
+        (entry(9), GOES_ON, (), False),
     ):
-        before = Ledger(queue=Queue((one,), 1))
+        before = Ledger(queue=Queue((one,), 1), intents=intents)
         here = situation(before, SEEN, POLICY, NOW, stops)
         work_off(before, here, {})
-        assert bool(here.room.in_work) is keeps, (one, stops)
-        assert ("n4" in here.room.claims) is keeps, (one, stops)
+        assert bool(here.room.in_work) is (keeps or bool(intents)), (one, stops)
+        assert (here.room.claims.get("n4") == one.owner) is keeps, (one, stops)
 
 
 def test_a_drain_that_somebody_has_undone_is_not_ours_any_more() -> None:

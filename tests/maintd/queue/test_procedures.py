@@ -50,38 +50,6 @@ STEPS = "queue.repair_procedures[0].repair_operations[0].repair_steps[0]"
 OPERATION = "queue.repair_procedures[0].repair_operations[0]"
 
 
-@pytest.mark.parametrize(
-    ("changed", "complaint"),
-    [
-        ({"bogus": 1}, "queue.bogus is not a known setting"),
-        ({"protected_namespaces": {}}, "queue.protected_namespaces is not a known setting"),
-        ({"evict_retries": 3}, "queue.evict_retries is not a known setting"),
-        ({"repair_command": ""}, f"{STEPS}.repair_command is ''"),
-        ({"repair_command": "a b"}, f"{STEPS}.repair_command is 'a b'"),
-        ({"repair_command": ["sh", "-c"]}, f"{STEPS}.repair_command is ['sh', '-c']"),
-        ({"step": {"watch": 1}}, f"{STEPS}.watch is not a known setting"),
-        # A key that CKE's own test cluster misspells, and CKE does not notice.
-        (
-            {"more": {"success_command_timeout_seconds": 9}},
-            f"{OPERATION}.success_command_timeout_seconds is not a known setting",
-        ),
-        ({"health_check_command": 7}, f"{OPERATION}.health_check_command is 7"),
-        ({"steps": []}, f"{OPERATION}.repair_steps is missing or empty"),
-        ({"steps": [{"watch_seconds": 1}]}, f"{STEPS}.repair_command is missing"),
-        ({"steps": {}}, f"{OPERATION}.repair_steps is {{}}; it must be a list of tables"),
-        ({"steps": [1]}, f"{STEPS} must be a table"),
-        ({"machine_types": []}, "queue.repair_procedures[0].machine_types is missing or empty"),
-        ({"machine_types": ["a", "a"]}, "each once"),
-        ({"back_off_seconds": 7200}, "most_back_off_seconds is less than back_off_seconds"),
-    ],
-)
-def test_what_procedures_may_not_say(changed: dict[str, object], complaint: str) -> None:
-    with pytest.raises(ConfigError) as error:
-        read(**changed)
-    assert complaint in str(error.value)
-    assert "\n" not in str(error.value)
-
-
 DAY = 86_400
 
 
@@ -129,15 +97,6 @@ def test_what_is_not_said_is_as_it_is_declared() -> None:
     assert procedure.repair_operations == (Operation("unreachable", steps, "check"),)
 
 
-def test_what_could_never_be_reached_is_refused() -> None:
-    one = table()["repair_procedures"][0]
-    with pytest.raises(ConfigError, match=r"\[1\].machine_types has 'type1', which"):
-        procedures_of(Section("queue", {"repair_procedures": [one, one]}))
-    twice = {**one, "repair_operations": [*one["repair_operations"]] * 2}
-    with pytest.raises(ConfigError, match=r"\[1\].operation has 'unreachable', which"):
-        procedures_of(Section("queue", {"repair_procedures": [twice]}))
-
-
 # Incidents that are left to the queue.
 
 
@@ -167,33 +126,3 @@ def test_incidents_that_are_left_to_the_queue() -> None:
             -1,
         ),
     )
-
-
-@pytest.mark.parametrize(
-    ("change", "why"),
-    [
-        ({"machine_type": "r650"}, "queue.incidents[0]: no repair procedure is configured for"),
-        (
-            {"operation": "melted"},
-            "queue.incidents[0]: no operation 'melted' is configured for machines of 'r640';"
-            " there may be: unhealthy",
-        ),
-        (
-            {"needs": ["Ok"]},
-            "queue.incidents[0].needs is ['Ok']; it must be a list of these: live-repair",
-        ),
-        ({"needs": ["sick"]}, "queue.incidents[0].needs is ['sick']"),
-        ({"needs": []}, "queue.incidents[0].needs is missing or empty"),
-        ({"needs": "evacuate"}, "queue.incidents[0].needs is 'evacuate'; it must be a list"),
-        ({"operation": ""}, "queue.incidents[0].operation is ''; it must be a word"),
-        ({"commands": ["a b"]}, "queue.incidents[0].commands is ['a b']; it must be a list of"),
-        ({"groups": "rack-1"}, "queue.incidents[0].groups is 'rack-1'; it must be a list"),
-        ({"priority": 1001}, "queue.incidents[0].priority is 1001; it must be a whole number"),
-        ({"status": "evacuate"}, "queue.incidents[0].status is not a known setting"),
-    ],
-)
-def test_what_is_wrong_with_a_referral_is_named(change: dict[str, Any], why: str) -> None:
-    good = {"machine_type": "r640", "operation": "unhealthy", "needs": ["evacuate"]}
-    with pytest.raises(ConfigError) as told:
-        incidents({**good, **change})
-    assert str(told.value).startswith(why)

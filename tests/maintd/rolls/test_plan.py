@@ -417,6 +417,39 @@ def test_a_return_is_not_taken_for_somebody_elses_before_its_result_is_known() -
     assert outage.drained_by == OURS[0].drained_by
 
 
+def test_only_a_command_that_reboots_owes_a_new_start() -> None:
+    upgrade = RunCommand("n3", "upgrade-packages", "{}")
+    for action, terms, boot in ((ORDER, TERMS, "boot 0"), (upgrade, UPGRADE, "")):
+        after = decided(under_way(RUNS, action, terms), ended(Outcome.SUCCESS)).ledger
+        (back,) = (outage.back for outage in after.outages if outage.node == "uuid-n3")
+        assert back is not None
+        assert back.proof == Proof(terms.quiet, terms.check, boot)
+
+
+def test_a_node_that_could_not_leave_yet_has_not_begun() -> None:
+    waits = member("n3", Phase.LEAVING, not_before=Ms(NOW + 1), why="busy")
+    after = decided(roll(waits), found())
+    assert after.ledger.intents == ()
+    assert after.ledger.roll is not None
+    assert not after.ledger.roll.nodes[0].begun
+    begins = decided(roll(replace(waits, not_before=NOW)), found()).ledger.roll
+    assert begins is not None
+    assert begins.nodes[0].begun
+
+
+def test_the_moves_at_once_are_shared_by_the_nodes_that_leave() -> None:
+    names = [f"i{n}" for n in range(12)]
+    places = {name: (("n3", "n4")[n % 2], "n5") for n, name in enumerate(names)}
+    out = (node("n3", drained=True), node("n4", drained=True))
+    other = member("n4", Phase.LEAVING, begun=True)
+    drained = tuple(Outage(f"uuid-{name}", drained_by="1") for name in ("n3", "n4"))
+    for nodes, moves in (((LEAVES, N4), 4), ((LEAVES, other), 2)):
+        before = beside(roll(*nodes, terms=replace(TERMS, at_once=2)), outages=drained)
+        policy = replace(POLICY, moves=4)
+        after = decide(before, found(six(*out, **places)), policy, NOW).ledger
+        assert sum(intent.node == "n3" for intent in after.intents) == moves, nodes
+
+
 def test_only_a_failure_after_the_wait_is_a_try() -> None:
     """Of moves to mirrors that are degraded, and of a command that asks for time."""
     for known, terms, tries in (
