@@ -41,7 +41,7 @@ _LEAST = 2  # moves of a node at once: one runs, and one waits for its locks
 
 def remember(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Ledger:
     """Record what became of moves and commands, before the jobs are settled."""
-    if ledger.roll is None or ledger.roll.over:
+    if ledger.open_roll is None:
         return ledger
     nodes, snapshot = observed.snapshot.by_uuid, observed.snapshot
     for intent in ledger.intents:
@@ -214,23 +214,18 @@ def closed(ledger: Ledger, observed: Observed) -> dict[str, Reason]:
     They are silent for a while, as expected. One that is late, or asks for an evacuation, is not
     protected.
     """
-    if ledger.roll is None or ledger.roll.over:
+    if ledger.open_roll is None:
         return {}
     nodes = observed.snapshot.by_uuid
     busy = {i.node for i in ledger.incidents if i.status is Status.PENDING} | ledger.returning()
     return {
         node.name: because(RollKind.IN_ROLL, node.name)
-        for member in ledger.roll.nodes
+        for member in ledger.roll_nodes
         if member.phase in (Phase.RUNNING, Phase.RETURNING) and not member.late
         if (node := nodes.get(member.node)) is not None
         and node.uuid not in busy
         and not is_faulty(node, observed)
     }
-
-
-def wants_room(ledger: Ledger) -> bool:
-    """Check whether a node may have to be evacuated."""
-    return ledger.roll is not None and not ledger.roll.over
 
 
 def to_ask(ledger: Ledger, snapshot: Snapshot) -> frozenset[str]:
@@ -253,7 +248,7 @@ def to_ask(ledger: Ledger, snapshot: Snapshot) -> frozenset[str]:
 
 def go_on(ledger: Ledger, situation: Situation) -> tuple[Ledger, list[Held]]:
     """Give each node its next step, and let further ones begin; say what the others wait for."""
-    if ledger.roll is None or ledger.roll.over:
+    if ledger.open_roll is None:
         return ledger, []
     work = _Work(ledger, situation)
     work.all()
