@@ -316,11 +316,7 @@ class Ledger:
 
     def returning(self) -> frozenset[str]:
         """Return the nodes (UUIDs) that a person reports repaired, on their way back."""
-        return frozenset(
-            outage.node
-            for outage in self.outages
-            if outage.back is not None and outage.back.reported
-        )
+        return frozenset(outage.node for outage in self.outages if outage.reported is not None)
 
     # The newest roll.
 

@@ -68,7 +68,7 @@ def closed(ledger: Ledger, observed: Observed) -> dict[str, Reason]:
     return {
         node.name: because(Kind.IN_WINDOW, node.name)
         for outage in ledger.outages
-        if outage.ours and outage.back is not None and outage.back.way is Way.WINDOW
+        if outage.ours and outage.back_by(Way.WINDOW) is not None
         if (node := nodes.get(outage.node)) is not None
         and node.uuid not in busy
         and not claims.of(node)

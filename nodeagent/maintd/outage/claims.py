@@ -92,7 +92,7 @@ def why_under_repair(ledger: Ledger, node: Node) -> Reason | None:
 
 def away_for(ledger: Ledger) -> list[RollNode]:
     """The nodes that are away for the roll; those whose turn was taken back, until they return."""
-    back = {outage.node for outage in ledger.outages if outage.back and outage.back.way is Way.ROLL}
+    back = {outage.node for outage in ledger.outages if outage.back_by(Way.ROLL)}
     return [
         roll_node
         for roll_node in ledger.roll_nodes

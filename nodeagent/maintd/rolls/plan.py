@@ -233,12 +233,7 @@ def to_ask(ledger: Ledger, snapshot: Snapshot) -> frozenset[str]:
 
     They return even if their turn was taken back, and after the roll is over.
     """
-    back = (
-        outage
-        for outage in ledger.outages
-        if outage.back is not None and outage.back.way is Way.ROLL
-    )
-    returning = {outage.node for outage in back}
+    returning = {outage.node for outage in ledger.outages if outage.back_by(Way.ROLL)}
     nodes = snapshot.nodes.values()
     return frozenset(node.name for node in nodes if node.offline and node.uuid in returning)
 
