@@ -56,6 +56,11 @@ class Survey:
     well: int = 0
     expired: Sequence[Retag] = ()
 
+    @property
+    def wants_room(self) -> bool:
+        """Tell whether an instance has to move: only then nodes report their free room."""
+        return any(isinstance(row.next, Step) for row in self.rows)
+
 
 @dataclass
 class Judge:

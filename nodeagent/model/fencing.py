@@ -175,6 +175,11 @@ FENCED_TAG = "maintd:fenced:"
 BURST = Ms(3_600_000)  # for which a power-off counts
 
 
+def fenced_tags(tags: Iterable[str]) -> tuple[str, ...]:
+    """The tags of a node that say that it was fenced, in order."""
+    return tuple(sorted(tag for tag in tags if tag.startswith(FENCED_TAG)))
+
+
 def is_fenced(tags: Iterable[str]) -> bool:
     """Check by a node's tags whether it was fenced, and is not put back since."""
     return any(tag.startswith(FENCED_TAG) for tag in tags)

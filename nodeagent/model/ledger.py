@@ -19,7 +19,7 @@ from nodeagent.model.proposal import Proposal
 from nodeagent.model.purpose import Purpose, parse, reason
 from nodeagent.model.queue import Queue
 from nodeagent.model.reason import Held
-from nodeagent.model.roll import Roll
+from nodeagent.model.roll import Roll, RollNode
 from nodeagent.model.series import Series
 from nodeagent.model.short_name import means
 from nodeagent.model.sick import Sick
@@ -316,11 +316,21 @@ class Ledger:
 
     def returning(self) -> frozenset[str]:
         """Return the nodes (UUIDs) that a person reports repaired, on their way back."""
-        return frozenset(
-            outage.node
-            for outage in self.outages
-            if outage.back is not None and outage.back.reported
-        )
+        return frozenset(outage.node for outage in self.outages if outage.reported is not None)
+
+    # The newest roll.
+
+    @property
+    def open_roll(self) -> Roll | None:
+        """The roll if it has not ended."""
+        return None if self.roll is None or self.roll.over else self.roll
+
+    @property
+    def roll_nodes(self) -> tuple[RollNode, ...]:
+        return () if self.roll is None else self.roll.nodes
+
+    def roll_node(self, node: str) -> RollNode | None:
+        return None if self.roll is None else self.roll.member(node)
 
     # What is remembered of a group, by its UUID.
 

@@ -142,6 +142,15 @@ class Outage:
         return self.incident != "" or self.drained_by != "" or self.offline_by != ""
 
     @property
+    def reported(self) -> Back | None:
+        """Return its way back if a person has reported the node repaired."""
+        return self.back if self.back is not None and self.back.reported else None
+
+    def back_by(self, way: Way) -> Back | None:
+        """Return its way back if it is this one."""
+        return self.back if self.back is not None and self.back.way is way else None
+
+    @property
     def evacuated_for(self) -> Wanted | None:
         """Return the request of a person who has had the node evacuated, and works there."""
         return self.wanted if self.wanted is not None and self.wanted.begun else None

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from nodeagent.cli.maint.console import changing
-from nodeagent.cli.maint.console.arguments import NODE, owners_of, owners_options, when
+from nodeagent.cli.maint.console.arguments import NODE, owners_options, when, with_policy
 from nodeagent.cli.maint.console.changing import changes
 from nodeagent.cli.maint.console.client import Reach, Refused, Where
 from nodeagent.cli.maint.console.completion import complete
@@ -131,9 +131,7 @@ def start(
     all_nodes: bool,
     hours: str | None,
     zone: str | None,
-    policy: str | None,
-    deadline: int | None,
-    at_deadline: str | None,
+    owners: Json,
     anyway: bool,
     as_json: bool,
     **terms: Any,
@@ -157,14 +155,13 @@ def start(
         raise click.UsageError("--zone goes with --hours")
     if terms["offline"] and terms["keep_secondaries"]:
         raise click.UsageError("--offline does not go with --keep-secondaries")
-    if policy is None and (deadline is not None or at_deadline is not None):
-        raise click.UsageError("--deadline and --at-deadline go with --policy")
+    owners = with_policy(owners)
     reach = where.reach()
     request = {name.replace("_", "-"): value for name, value in terms.items()} | {
         "nodes": ["*"] if all_nodes else [_name(reach, name) for name in nodes],
         "hours": hours,
         "zone": None if hours is None else zone or zone_here(),
-        "owners": owners_of(policy, deadline, at_deadline),
+        "owners": owners,
     }
     body = {key: value for key, value in request.items() if value not in (None, "", (), [], {})}
     if not anyway:

@@ -17,10 +17,10 @@ from nodeagent.cli.maint.console.arguments import (
     as_scheduled,
     machine,
     machine_of,
-    owners_of,
     owners_options,
     when,
     window_of,
+    with_policy,
 )
 from nodeagent.cli.maint.console.changing import changes
 from nodeagent.cli.maint.console.client import NotFound, Refused, Stale, Where
@@ -273,9 +273,7 @@ def add(
     *,
     start: int | None,
     lasting: int | None,
-    policy: str | None,
-    deadline: int | None,
-    at_deadline: str | None,
+    owners: Json,
     stranger: bool,
     as_json: bool,
     **weekly: Any,
@@ -285,9 +283,7 @@ def add(
     A window with --start and no duration has no end. A series follows local time in its zone; its
     next window is listed once it is near.
     """
-    rule, owners = window_series.rule(**weekly), owners_of(policy, deadline, at_deadline)
-    if policy is None and owners:
-        raise click.UsageError("--deadline and --at-deadline go with --policy")
+    rule, owners = window_series.rule(**weekly), with_policy(owners)
     if (start is None) == ("weekly" not in rule):
         raise click.UsageError("--start or --weekly must be given, and one of them alone")
     if start is None:
@@ -374,9 +370,7 @@ def edit(
     endless: bool,
     more: Sequence[str],
     less: Sequence[str],
-    policy: str | None,
-    deadline: int | None,
-    at_deadline: str | None,
+    owners: Json,
     stranger: bool,
     as_json: bool,
     **weekly: Any,
@@ -385,12 +379,12 @@ def edit(
 
     A change of one window of a series does not change the series.
     """
-    rule, owners = window_series.rule(**weekly), owners_of(policy, deadline, at_deadline)
+    rule = window_series.rule(**weekly)
     if window_series.is_series(name):
         if start is not None or endless or at is not None:
             raise click.UsageError("--at, --start and --endless are of one window, not of a series")
         body = window_series.rule(lasting=lasting, add=more, remove=less) | rule
-        _edit_series(where, name, body, owners, policy, as_json=as_json)
+        _edit_series(where, name, body, owners, as_json=as_json)
         return
     if rule:
         raise click.UsageError(f"--{next(iter(rule))} is of a series, and {name} is not a series")
@@ -403,7 +397,7 @@ def edit(
 
     def change(schedule: Json, calendar: Json) -> str:
         row, _, member = _find(schedule, calendar, name, at)
-        row["owners"] = _kept(member, policy) | owners
+        row["owners"] = _owners(member, owners)
         when_ = row["unavailability"]
         if start is not None:
             when_["start"] = {"nanoseconds": start}
@@ -419,15 +413,13 @@ def edit(
     _change(where, change, as_json=as_json)
 
 
-def _edit_series(
-    where: Where, name: str, body: Json, owners: Json, policy: str | None, *, as_json: bool
-) -> None:
+def _edit_series(where: Where, name: str, body: Json, owners: Json, *, as_json: bool) -> None:
     if not (body or owners):
         raise click.UsageError(_NO_CHANGE)
     reach = where.reach()
     if owners:
         present = window_series.find(reach.plans("/1/windows", as_json=as_json), name)["owners"]
-        body["owners"] = _kept(present, policy) | owners
+        body["owners"] = _owners(present, owners)
     after = window_series.change(reach, "POST", window_series.target(name), body)
     _report(None, after, f"Changed: {name}.", as_json=as_json)
 
@@ -441,10 +433,11 @@ def _change_machines(machine_ids: list[Json], less: Iterable[Json], more: Iterab
     machine_ids += [machine(name) for name in more]
 
 
-def _kept(present: Json, policy: str | None) -> Json:
-    """Return the present weight of owners' answers, as far as another policy keeps it."""
-    kept = ("deadline_seconds",) if policy else ("policy", "deadline_seconds", "at_deadline")
-    return {key: present[key] for key in kept if key in present}
+def _owners(present: Json, changed: Json) -> Json:
+    """Return the weight of owners' answers; another policy keeps only the present deadline."""
+    other = "policy" in changed
+    kept = ("deadline_seconds",) if other else ("policy", "deadline_seconds", "at_deadline")
+    return {key: present[key] for key in kept if key in present} | changed
 
 
 @window.command()

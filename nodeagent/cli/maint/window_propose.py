@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 
@@ -20,21 +21,10 @@ if TYPE_CHECKING:
     from nodeagent.maintd.windows.propose import ProposedWindows
     from nodeagent.model.ledger import Ledger
     from nodeagent.model.snapshot import Snapshot
-    from nodeagent.placement.cluster.cluster import Known
+    from nodeagent.placement.cluster.cluster import Cluster
 
 _TRIES = 5  # while others change the schedule too
 _NAMED = 3  # late windows shown
-
-
-class _Asked(NamedTuple):
-    nodes: tuple[str, ...]
-    group: str | None
-    tags: tuple[str, ...]
-    start: Nanoseconds
-    each: Nanoseconds
-    gap: Nanoseconds | None
-    most: int | None
-    ignore: bool
 
 
 @click.command()
@@ -91,9 +81,9 @@ def propose(
     *,
     group: str | None,
     tags: tuple[str, ...],
-    start: int,
-    each: int,
-    gap: int | None,
+    start: Nanoseconds,
+    each: Seconds,
+    gap: Seconds | None,
     most: int | None,
     ignore: bool,
     late: bool,
@@ -110,30 +100,30 @@ def propose(
         raise click.UsageError(f"{elsewhere} is another machine: ask on the master node itself")
     if each == 0:
         raise click.UsageError("--for 0 leaves no time")
-    asked = _Asked(
-        nodes,
-        group,
-        tags,
-        Nanoseconds(start),
-        _ns(Seconds(each)),
-        None if gap is None else _ns(Seconds(gap)),
-        most,
-        ignore,
-    )
+    from nodeagent.maintd.balancing.inputs import take_stock
+    from nodeagent.maintd.windows import propose as planner
+
     reach = where.reach()
     with progress(quiet=True) as on:
         on.tell("asking Ganeti and all nodes")
         with closing(cluster_source.ganeti(luxi_path(where, luxi))) as cluster:
-            from nodeagent.maintd.balancing.inputs import take_stock
-
             snapshot, known = cluster.snapshot(), take_stock(cluster)
+    wanted = planner.WindowsWanted(
+        nodes=_chosen(known.cluster, nodes, group, tags),
+        start=start,
+        each=_ns(each),
+        gap=None if gap is None else _ns(gap),
+        most=most,
+        ignore=ignore,
+    )
     shown = None
     for turn in range(1, _TRIES + 1):
         ledger, now = _remembered(reach, snapshot)
-        if start + asked.each <= now * 1_000_000:
+        if wanted.start + wanted.each <= now * 1_000_000:
             raise Refused(f"a window that ends at {when((start / SECOND) + each)} is over already")
         with progress(quiet=True) as on:
-            proposal = _proposed(asked, known, snapshot, ledger, now, on)
+            tell = partial(_tell_tried, on)
+            proposal = planner.propose(wanted, known, snapshot, ledger, now, tell)
         if proposal.late and not late:
             raise Refused(_too_late(proposal.late))
         schedule, version = _merged(ledger, proposal)
@@ -185,36 +175,29 @@ def _remembered(reach: Reach, snapshot: "Snapshot") -> "tuple[Ledger, Ms]":
     return ledger, now
 
 
-def _proposed(
-    asked: _Asked,
-    known: "Known",
-    snapshot: "Snapshot",
-    ledger: "Ledger",
-    now: Ms,
-    on: Progress,
-) -> "ProposedWindows":
-    from nodeagent.maintd.windows.propose import WindowsWanted, propose
+def _chosen(
+    cluster: "Cluster", nodes: Sequence[str], group: str | None, tags: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the full names of the nodes that the options mean."""
     from nodeagent.placement.layout.layout import group_of
 
-    cluster = known.cluster
-    whole = cluster_source.named("NODE", "node", asked.nodes, [node.name for node in cluster.nodes])
-    group = None if asked.group is None else group_of(cluster, asked.group).uuid
+    whole = cluster_source.named("NODE", "node", nodes, [node.name for node in cluster.nodes])
+    uuid = None if group is None else group_of(cluster, group).uuid
     names = tuple(
         node.name
         for node in cluster.nodes
         if (not whole or node.name in whole)
-        and (group is None or node.group == group)
-        and (not asked.tags or not set(asked.tags).isdisjoint(node.tags))
+        and (uuid is None or node.group == uuid)
+        and (not tags or not set(tags).isdisjoint(node.tags))
     )
     if not names:
         why = "no node is all that NODE, -G and --node-tags say"
         raise Refused(f"there is no window to propose: {why}")
-    wanted = WindowsWanted(names, asked.start, asked.each, asked.gap, asked.most, asked.ignore)
+    return names
 
-    def tell(done: int, of: int) -> None:
-        on.tell(f"finding nodes that can be evacuated together: {done} of {of}")
 
-    return propose(wanted, known, snapshot, ledger, now, tell)
+def _tell_tried(on: Progress, done: int, of: int) -> None:
+    on.tell(f"finding nodes that can be evacuated together: {done} of {of}")
 
 
 def _merged(ledger: "Ledger", proposal: "ProposedWindows") -> tuple[Json, str]:

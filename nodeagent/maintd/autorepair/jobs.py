@@ -11,7 +11,7 @@ from types import MappingProxyType
 from nodeagent.autorepair.assess import Judge, Survey
 from nodeagent.autorepair.jobs import instance_of
 from nodeagent.autorepair.rules import rules_of
-from nodeagent.autorepair.steps import Step, Wait
+from nodeagent.autorepair.steps import Wait
 from nodeagent.autorepair.tags import Record, read, telling
 from nodeagent.maintd.outage.waiting import unlicensed
 from nodeagent.maintd.planning.admission import keeps
@@ -192,5 +192,4 @@ def wants_room(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> b
     policy = with_tags(policy, observed.snapshot)
     if policy.autorepair == "off":
         return False
-    surveyed = survey_of(remember(ledger, observed, now), observed, policy, now)
-    return any(isinstance(row.next, Step) for row in surveyed.rows)
+    return survey_of(remember(ledger, observed, now), observed, policy, now).wants_room

@@ -169,7 +169,7 @@ def _planned(
     """Plan as maintd does; nodes report their free room if an instance is to move."""
     ledger, observed = seen.ledger, seen.observed
     surveyed = survey_of(ledger, observed, policy, now, ours)
-    if any(isinstance(row.next, Step) for row in surveyed.rows):
+    if surveyed.wants_room:
         serving = [name for name, node in observed.snapshot.nodes.items() if node.in_service]
         observed = replace(observed, capacity=cluster.capacity(serving))
         if hosts := nodes_to_ask(observed):

@@ -70,15 +70,15 @@ def offline_nodes(ledger: Ledger, snapshot: Snapshot, *, repairs: bool) -> froze
 def zones(ledger: Ledger, wishes: Sequence[Wish]) -> set[str]:
     """The names of the time zones that weekly series and the roll's hours are in."""
     asked = [wish.asked.terms.hours for wish in wishes if isinstance(wish.asked, StartRoll)]
-    if ledger.roll is not None and not ledger.roll.over:
-        asked.append(ledger.roll.terms.hours)
+    if (roll := ledger.open_roll) is not None:
+        asked.append(roll.terms.hours)
     return zones_of(ledger, wishes) | {hours.zone for hours in asked if hours is not None}
 
 
 def blocking_alerts(ledger: Ledger) -> tuple[str, ...]:
     """The matchers of alerts that keep a roll from going on; none: nobody is to be asked."""
-    roll = ledger.roll
-    return () if roll is None or roll.over else roll.terms.blocked_by
+    roll = ledger.open_roll
+    return () if roll is None else roll.terms.blocked_by
 
 
 def why_obsolete(intent: Intent, ledger: Ledger, observed: Observed, now: Ms) -> str:
@@ -96,5 +96,5 @@ def _evacuates(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> b
         or any(isinstance(wish.asked, Evacuate | StartRoll) for wish in observed.wishes)
         or wants_queue(ledger, policy)
         or wants_maintenance(ledger, observed, now)
-        or rolls.wants_room(ledger)
+        or ledger.open_roll is not None
     )

@@ -15,7 +15,7 @@ _CONTRADICTED = "its diagnosis is not firm: the last run of one of its commands 
 
 
 def observed(snapshot: Snapshot, looks: Mapping[str, Look], now: Ms, oldest: int) -> Observed:
-    """Return what the nodes report, as far as it counts; no diagnosis is `oldest` ms old."""
+    """Return the nodes' reports as far as they count: a diagnosis for `oldest` ms."""
     diagnoses, doubts = understand(looks, now, oldest)
     for name, node in snapshot.nodes.items():
         if name not in looks and not node.offline:

@@ -16,7 +16,7 @@ from nodeagent.maintd.outage.claims import begin
 from nodeagent.maintd.planning.intents import without_claim
 from nodeagent.maintd.planning.situation import Situation
 from nodeagent.model.action import Action, Power, PowerCommand, Retag, Scope, SetOffline
-from nodeagent.model.fencing import FENCED_TAG, End, Fencing, Judgement, Life, Stage
+from nodeagent.model.fencing import FENCED_TAG, End, Fencing, Judgement, Life, Stage, fenced_tags
 from nodeagent.model.ledger import Intent, Ledger, Policy
 from nodeagent.model.purpose import OfFencing
 from nodeagent.model.reason import Detail, FencingKind, Held, Reason, because
@@ -241,8 +241,7 @@ class _Fencer:
             details = {"stage": fencing.stage.value, "left": remaining, "why": fencing.said}
             return because(FencingKind.FENCE_TRIES_AGAIN, node.name, **details)
         if untags(fencing, node, self.observed):
-            tags = tuple(sorted(tag for tag in node.tags if tag.startswith(FENCED_TAG)))
-            self._promise(node, Retag(Scope.NODE, node.name, remove=tags))
+            self._promise(node, Retag(Scope.NODE, node.name, remove=fenced_tags(node.tags)))
             return None
         if policy.fences == "observe" and not (fencing.who or node.offline):
             details = {"stage": fencing.stage.value, **policy.why_not_fenced}
@@ -317,7 +316,7 @@ class _Fencer:
         known = restarts.fates(node, self.observed, self.ledger, self.now)
         self._put(replace(fencing, fates=known if policy.fences == "restart" else ()))
         tag = f"{FENCED_TAG}{self.now // 1000}"
-        old = tuple(sorted(t for t in node.tags if t.startswith(FENCED_TAG)))
+        old = fenced_tags(node.tags)
         first = None
         if not old:
             first = self._promise(node, Retag(Scope.NODE, node.name, (tag,)))

@@ -74,9 +74,9 @@ class _MachineFacts:
     def returning(self) -> list[Json]:
         """The nodes whose window is over, and that are not put back yet."""
         return [
-            self.machine(_was_down(node, outage.back.at)) | {"mode": "up"}
+            self.machine(_was_down(node, back.at)) | {"mode": "up"}
             for outage in self._outages.values()
-            if outage.back is not None and outage.back.way is Way.WINDOW
+            if (back := outage.back_by(Way.WINDOW)) is not None
             if (node := self._nodes.get(outage.node)) is not None
         ]
 

@@ -180,21 +180,16 @@ def forget(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
         incident = _looked_at(incident, node, diagnosis, now)
         gone = diagnosis is not None and diagnosis != incident.diagnosis
         acknowledged = _acknowledged(incident, node, now)
-        match incident.status:
-            case Status.FAILED if acknowledged:
-                pardoned.add(incident.node)
-            case Status.COMPLETED if acknowledged and gone:
-                pass
-            case Status.CANCELED if (
-                incident.id not in working
-                and incident.earlier_tags.isdisjoint(node.tags)
-                and (acknowledged or gone or _is_left_alone(incident, ledger))
-            ):
-                pass
-            case Status.NOTED if gone:
-                pass  # it went away before maintd did anything
-            case _:
-                kept.append(incident)
+        if incident.status is Status.CANCELED:
+            tagged = not incident.earlier_tags.isdisjoint(node.tags)
+            free = acknowledged or gone or _is_left_alone(incident, ledger)
+            closed = free and not tagged and incident.id not in working
+        else:
+            closed = _is_closed(incident.status, gone=gone, acknowledged=acknowledged)
+        if not closed:
+            kept.append(incident)
+        elif incident.status is Status.FAILED:
+            pardoned.add(incident.node)
     known = {incident.id for incident in kept} | {""}
     return replace(
         ledger,
@@ -203,6 +198,19 @@ def forget(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
         intents=tuple(i for i in ledger.intents if i.incident in known),
         begun=tuple(b for b in ledger.begun if b.node not in pardoned),
     )
+
+
+def _is_closed(status: Status, *, gone: bool, acknowledged: bool) -> bool:
+    """Check whether an incident is over whose diagnosis is gone, or whose tag somebody removed."""
+    match status:
+        case Status.NOTED:
+            return gone  # it went away before maintd did anything
+        case Status.COMPLETED:
+            return acknowledged and gone
+        case Status.FAILED:
+            return acknowledged
+        case _:
+            return False
 
 
 def _is_left_alone(incident: Incident, ledger: Ledger) -> bool:

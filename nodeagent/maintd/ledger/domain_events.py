@@ -56,11 +56,7 @@ def returns(before: Ledger, after: Ledger, observed: Observed | None, now: Ms) -
 
 def _returning(ledger: Ledger) -> dict[str, Back]:
     """The nodes (UUIDs) that a person has reported repaired."""
-    return {
-        outage.node: outage.back
-        for outage in ledger.outages
-        if outage.back is not None and outage.back.reported
-    }
+    return {outage.node: back for outage in ledger.outages if (back := outage.reported) is not None}
 
 
 def series(before: Ledger, after: Ledger, now: Ms) -> Iterator[Event]:

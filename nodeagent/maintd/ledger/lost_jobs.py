@@ -56,5 +56,5 @@ def _let_go(intent: Intent, ledger: Ledger) -> str:
 
 
 def _is_in_roll(node: str, ledger: Ledger) -> bool:
-    member = None if ledger.roll is None else ledger.roll.member(node)
+    member = ledger.roll_node(node)
     return member is not None and member.claims

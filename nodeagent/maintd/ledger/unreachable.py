@@ -85,8 +85,7 @@ def _silent(ledger: Ledger, snapshot: Snapshot, policy: Policy) -> Iterator[tupl
 
     Of a node that reboots in its turn of a roll nothing else is expected, until it is late.
     """
-    rolled = ledger.roll.nodes if ledger.roll is not None else ()
-    rebooting = {member.node for member in rolled if member.may_be_silent}
+    rebooting = {member.node for member in ledger.roll_nodes if member.may_be_silent}
     for silence in ledger.unreachable:
         node = snapshot.by_uuid.get(silence.node)
         if node is not None and not node.offline and node.uuid not in rebooting:

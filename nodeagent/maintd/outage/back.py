@@ -25,7 +25,7 @@ from nodeagent.maintd.planning.resources import Taken
 from nodeagent.maintd.planning.situation import Situation
 from nodeagent.model.action import Action, Power, Restore, Retag, RunCommand, Scope
 from nodeagent.model.diagnosis import Need
-from nodeagent.model.fencing import FENCED_TAG
+from nodeagent.model.fencing import fenced_tags
 from nodeagent.model.incident import Incident, Status
 from nodeagent.model.ledger import Intent, Ledger, Policy
 from nodeagent.model.outage import STALE, Back, Outage, Proof, Way
@@ -68,7 +68,7 @@ def closed(ledger: Ledger, observed: Observed) -> dict[str, Reason]:
     return {
         node.name: because(Kind.IN_WINDOW, node.name)
         for outage in ledger.outages
-        if outage.ours and outage.back is not None and outage.back.way is Way.WINDOW
+        if outage.ours and outage.back_by(Way.WINDOW) is not None
         if (node := nodes.get(outage.node)) is not None
         and node.uuid not in busy
         and not claims.of(node)
@@ -297,7 +297,7 @@ class _Work:
         changing = {place.tag for place in under_way if place.name == node.name}
         ours = {i.tag for i in tagged}
         if back.to is not Standing.OFFLINE:
-            ours |= {tag for tag in node.tags if tag.startswith(FENCED_TAG)}
+            ours |= {*fenced_tags(node.tags)}
         if tags := tuple(sorted(ours & node.tags - changing)):
             return Retag(Scope.NODE, node.name, remove=tags)
         unset = any(i.status is Status.FAILED and not i.tag_seen for i in tagged)

@@ -40,8 +40,7 @@ class Claims:
             if entry.drained or entry.at_work:
                 claim = OfEntry(entry.index, "")
                 self._entries.setdefault(entry.address, []).append(claim)
-        rolled = ledger.roll.nodes if ledger.roll is not None else ()
-        self._rolled = {roll_node.node for roll_node in rolled if roll_node.claims}
+        self._rolled = {roll_node.node for roll_node in ledger.roll_nodes if roll_node.claims}
         self._fenced = {fencing.node for fencing in ledger.fencing if not fencing.drill}
         self._working = {intent.node for intent in ledger.intents}
 
@@ -93,19 +92,17 @@ def why_under_repair(ledger: Ledger, node: Node) -> Reason | None:
 
 def away_for(ledger: Ledger) -> list[RollNode]:
     """The nodes that are away for the roll; those whose turn was taken back, until they return."""
-    if ledger.roll is None:
-        return []
-    back = {outage.node for outage in ledger.outages if outage.back and outage.back.way is Way.ROLL}
+    back = {outage.node for outage in ledger.outages if outage.back_by(Way.ROLL)}
     return [
         roll_node
-        for roll_node in ledger.roll.nodes
+        for roll_node in ledger.roll_nodes
         if (roll_node.node in back if roll_node.in_line else roll_node.phase.away)
     ]
 
 
 def is_in_turn(ledger: Ledger, node: Node) -> bool:
     """Check whether a node has its turn in a roll, or owes the roll its proof."""
-    member = None if ledger.roll is None else ledger.roll.member(node.uuid)
+    member = ledger.roll_node(node.uuid)
     if member is None:
         return False
     outage = ledger.outage(node.uuid)

@@ -41,7 +41,7 @@ def done(ledger: Ledger, asked: Done, who: str, observed: Observed, now: Ms) -> 
             f"{node.name} is not healthy: {fault}: repair it first, or insist with"
             f" gnt-maint done --force {node.name}"
         )
-    before = _report_before(outage)
+    before = outage.reported
     back = Back(
         Way.FORCED if asked.force else Way.DONE,
         now,
@@ -107,14 +107,9 @@ def _waiting(ledger: Ledger, node: Node, outage: Outage) -> list[Incident]:
     ]
 
 
-def _report_before(outage: Outage) -> Back | None:
-    """Return the return that somebody has asked for before, if it goes on."""
-    return outage.back if outage.back is not None and outage.back.reported else None
-
-
 def _is_fenced(ledger: Ledger, node: Node, outage: Outage) -> bool:
     """Check whether the node was fenced, and has not proved since that nothing stale runs there."""
-    before = _report_before(outage)
+    before = outage.reported
     fenced = ledger.fencing_of(node.uuid) is not None
     return fenced or (before is not None and before.fenced)
 
@@ -217,7 +212,7 @@ def _undrained(
     out = node is not None and node.is_out
     if node is None or not (out or going):
         return ledger
-    if outage is not None and outage.back is not None and outage.back.reported:
+    if outage is not None and outage.reported is not None:
         return (
             f"nothing was changed: maintd puts {node.name} back already, once it has proved"
             f" healthy. Without that proof: gnt-maint done --force {node.name}. Cancel without"

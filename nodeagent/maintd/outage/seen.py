@@ -62,8 +62,7 @@ def _as_found_now(outage: Outage, node: Node) -> Outage:
     """Give up what is not as our jobs left it; what somebody else did there is not undone."""
     if is_as_left(node, outage):
         return outage
-    reported = outage.back is not None and outage.back.reported
-    ends = is_anothers(node, outage) and not reported
+    ends = is_anothers(node, outage) and outage.reported is None
     return replace(outage.disowned, back=None) if ends else outage.disowned
 
 
@@ -146,8 +145,8 @@ def _failed(outage: Outage, intent: Intent, why: str, node: Node, now: Ms) -> Ou
             return outage
         # If it is out of service by now, somebody else did it, and it stays so.
         theirs = replace(outage.disowned, found=node.standing)
-        reported = theirs.back is not None and theirs.back.reported
-        return replace(theirs, back=None) if node.is_out and not reported else theirs
+        ends = node.is_out and theirs.reported is None
+        return replace(theirs, back=None) if ends else theirs
     back = outage.back
     if back is None:
         return outage

@@ -49,8 +49,7 @@ def absences(ledger: Ledger, snapshot: Snapshot, policy: Policy) -> list[Absence
     """All absences of nodes that are foreseen, or have begun."""
     nodes = snapshot.by_uuid
     foreseen = [of_window(scheduled) for scheduled in ledger.scheduled if scheduled.node in nodes]
-    roll = ledger.roll
-    if roll is not None and not roll.over:
+    if (roll := ledger.open_roll) is not None:
         rolled = (
             roll_node
             for roll_node in roll.nodes

@@ -41,7 +41,7 @@ _LEAST = 2  # moves of a node at once: one runs, and one waits for its locks
 
 def remember(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Ledger:
     """Record what became of moves and commands, before the jobs are settled."""
-    if ledger.roll is None or ledger.roll.over:
+    if ledger.open_roll is None:
         return ledger
     nodes, snapshot = observed.snapshot.by_uuid, observed.snapshot
     for intent in ledger.intents:
@@ -214,13 +214,13 @@ def closed(ledger: Ledger, observed: Observed) -> dict[str, Reason]:
     They are silent for a while, as expected. One that is late, or asks for an evacuation, is not
     protected.
     """
-    if ledger.roll is None or ledger.roll.over:
+    if ledger.open_roll is None:
         return {}
     nodes = observed.snapshot.by_uuid
     busy = {i.node for i in ledger.incidents if i.status is Status.PENDING} | ledger.returning()
     return {
         node.name: because(RollKind.IN_ROLL, node.name)
-        for member in ledger.roll.nodes
+        for member in ledger.roll_nodes
         if member.phase in (Phase.RUNNING, Phase.RETURNING) and not member.late
         if (node := nodes.get(member.node)) is not None
         and node.uuid not in busy
@@ -228,22 +228,12 @@ def closed(ledger: Ledger, observed: Observed) -> dict[str, Reason]:
     }
 
 
-def wants_room(ledger: Ledger) -> bool:
-    """Check whether a node may have to be evacuated."""
-    return ledger.roll is not None and not ledger.roll.over
-
-
 def to_ask(ledger: Ledger, snapshot: Snapshot) -> frozenset[str]:
     """The nodes that were marked offline for their turn, and may answer again.
 
     They return even if their turn was taken back, and after the roll is over.
     """
-    back = (
-        outage
-        for outage in ledger.outages
-        if outage.back is not None and outage.back.way is Way.ROLL
-    )
-    returning = {outage.node for outage in back}
+    returning = {outage.node for outage in ledger.outages if outage.back_by(Way.ROLL)}
     nodes = snapshot.nodes.values()
     return frozenset(node.name for node in nodes if node.offline and node.uuid in returning)
 
@@ -253,7 +243,7 @@ def to_ask(ledger: Ledger, snapshot: Snapshot) -> frozenset[str]:
 
 def go_on(ledger: Ledger, situation: Situation) -> tuple[Ledger, list[Held]]:
     """Give each node its next step, and let further ones begin; say what the others wait for."""
-    if ledger.roll is None or ledger.roll.over:
+    if ledger.open_roll is None:
         return ledger, []
     work = _Work(ledger, situation)
     work.all()

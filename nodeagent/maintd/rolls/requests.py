@@ -24,8 +24,8 @@ def grant(ledger: Ledger, asked: Request, who: str, observed: Observed, now: Ms)
     """Return the ledger after a request, or why it is refused."""
     if isinstance(asked, StartRoll):
         return _start(ledger, asked, who, observed, now)
-    roll = ledger.roll
-    if roll is None or roll.over:
+    roll = ledger.open_roll
+    if roll is None:
         return _NONE
     match asked:
         case PauseRoll():

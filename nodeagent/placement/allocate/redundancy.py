@@ -182,17 +182,10 @@ class Redundancy:
         group = self._groups[self.site.cluster.nodes[index].group]
         for number, resident in leaving:
             if resident.instance.template in _MOVING:
-                metrics = Metrics([layout.nodes[member] for member in group])
-                best: tuple[float, Moved] | None = None
-                for target in targets:
-                    moved = attempt(layout, Move(number, Kind.FAILOVER_ANY, target))
-                    if isinstance(moved, Moved):
-                        score = metrics.score(moved.nodes)
-                        if best is None or not best[0] < score:
-                            best = score, moved
-                if best is None:
+                moved = _best_move(number, targets, group, layout)
+                if moved is None:
                     return False
-                layout = layout.with_changes(best[1].nodes, {number: best[1].place})
+                layout = layout.with_changes(moved.nodes, {number: moved.place})
         stuck = [
             resident
             for resident in residents
@@ -220,24 +213,43 @@ class Redundancy:
         self, stuck: Sequence[_Resident], targets: Sequence[int], layout: Layout
     ) -> bool:
         for resident in stuck:
-            metrics = Metrics([layout.nodes[member] for member in self.site.layout.members])
-            best: tuple[float, Filled] | None = None
-            for target in targets:
-                node = layout.nodes[target]
-                exclusive = node.host.exclusive
-                if violation(
-                    resident.instance, resident.disks, self.site.policy(target), exclusive=exclusive
-                ):
-                    continue
-                after = add_primary(node, resident.demand, force=True)
-                if not isinstance(after, Refused):
-                    score = metrics.score({target: after})
-                    if best is None or not best[0] < score:
-                        best = score, after
-            if best is None:
+            node = self._best_new_node(resident, targets, layout)
+            if node is None:
                 return False
-            layout = layout.with_changes({best[1].host.index: best[1]}, {})
+            layout = layout.with_changes({node.host.index: node}, {})
         return True
+
+    def _best_new_node(
+        self, resident: _Resident, targets: Sequence[int], layout: Layout
+    ) -> Filled | None:
+        """Return the best target with the instance; the last one of equals."""
+        metrics = Metrics([layout.nodes[member] for member in self.site.layout.members])
+        best: tuple[float, Filled] | None = None
+        for target in targets:
+            node, policy = layout.nodes[target], self.site.policy(target)
+            if violation(resident.instance, resident.disks, policy, exclusive=node.host.exclusive):
+                continue
+            after = add_primary(node, resident.demand, force=True)
+            if not isinstance(after, Refused):
+                score = metrics.score({target: after})
+                if best is None or not best[0] < score:
+                    best = score, after
+        return None if best is None else best[1]
+
+
+def _best_move(
+    number: int, targets: Sequence[int], group: Sequence[int], layout: Layout
+) -> Moved | None:
+    """Return the best failover of an instance to one of these; the last one of equals."""
+    metrics = Metrics([layout.nodes[member] for member in group])
+    best: tuple[float, Moved] | None = None
+    for target in targets:
+        moved = attempt(layout, Move(number, Kind.FAILOVER_ANY, target))
+        if isinstance(moved, Moved):
+            score = metrics.score(moved.nodes)
+            if best is None or not best[0] < score:
+                best = score, moved
+    return None if best is None else best[1]
 
 
 def _failovers(residents: Sequence[_Resident]) -> _Failovers:

@@ -4,7 +4,8 @@ import re
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import click
 
@@ -240,15 +241,19 @@ MACHINES, PLANNED = _machines("node"), _machines("window")
 MACHINE = click.argument("name", metavar="MACHINE|SERIES", shell_complete=complete("window"))
 
 
-def owners_options(deadline: str) -> Callable[[F], F]:
-    """Return the options for the weight of owners' answers; `deadline` is the help of that one."""
-    return together(
+def owners_options(until: str) -> Callable[[F], F]:
+    """Give a verb the options for the weight of owners' answers; `until` is help of the deadline.
+
+    The verb gets them as `owners`: the settings that are given, as the schedule has them under
+    `/1/`.
+    """
+    options = together(
         click.option(
             "--policy",
             type=click.Choice(["advisory", "veto", "require-accept"]),
             help="How owners' answers count: advisory (default), veto, require-accept.",
         ),
-        click.option("--deadline", metavar="DURATION", callback=duration, help=deadline),
+        click.option("--deadline", metavar="DURATION", callback=duration, help=until),
         click.option(
             "--at-deadline",
             type=click.Choice(["hold", "proceed"]),
@@ -256,11 +261,29 @@ def owners_options(deadline: str) -> Callable[[F], F]:
         ),
     )
 
+    def decorate(verb: F) -> F:
+        @wraps(verb)
+        def run(
+            *args: Any,
+            policy: str | None,
+            deadline: int | None,
+            at_deadline: str | None,
+            **others: Any,
+        ) -> Any:
+            settings = {"policy": policy, "deadline_seconds": deadline, "at_deadline": at_deadline}
+            owners = {key: value for key, value in settings.items() if value is not None}
+            return verb(*args, owners=owners, **others)
 
-def owners_of(policy: str | None, deadline: int | None, at_deadline: str | None) -> Json:
-    """Return the owners' settings, as the schedule has them under `/1/`."""
-    settings = {"policy": policy, "deadline_seconds": deadline, "at_deadline": at_deadline}
-    return {key: value for key, value in settings.items() if value is not None}
+        return options(cast(F, run))
+
+    return decorate
+
+
+def with_policy(owners: Json) -> Json:
+    """Return the settings of new maintenance; a usage error if they lack the policy."""
+    if owners and "policy" not in owners:
+        raise click.UsageError("--deadline and --at-deadline go with --policy")
+    return owners
 
 
 def when(moment: float) -> str:

@@ -201,7 +201,7 @@ def _tiles(view: View, nodes: Sequence[NodeView], maintenance: Json | None) -> I
         yield str(maintenance["machines"]), "in windows", "", "#maintenance"
         if maintenance["late"]:
             yield str(maintenance["late"]), "overdue", "bad", "#maintenance"
-    if (roll := view.ledger.roll) is not None and not roll.over:
+    if (roll := view.ledger.open_roll) is not None:
         kind = "bad" if roll.stopped else "warn" if roll.paused else ""
         done = sum(roll_node.phase.over for roll_node in roll.nodes)
         yield f"{done}/{len(roll.nodes)}", "of the roll", kind, "#roll"
