@@ -72,7 +72,7 @@ class Policy:
     )
     close_live_repairs: Ms | None = setting(
         "ms_or_no",
-        None,
+        Ms(3_600_000),
         scope=Scope.NODE,
         text="How long a node reports Ok before its live repair closes."
         " With no, somebody closes it with `gnt-maint done` or by removing its tag.",

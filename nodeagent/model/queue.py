@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from nodeagent.model.address import one_form
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.purpose import OfEntry
 from nodeagent.model.units import Ms, Seconds
@@ -167,12 +166,6 @@ class Queue:
 
     def drop(self, index: int) -> "Queue":
         return self._with(index)
-
-    def in_one_form(self) -> "Queue":
-        """Return the queue with addresses in their one form; older ledgers differ."""
-        return replace(
-            self, entries=tuple(replace(e, address=one_form(e.address)) for e in self.entries)
-        )
 
     def _place(self, index: int) -> int | None:
         place = bisect_left(self.entries, index, key=lambda entry: entry.index)

@@ -5,7 +5,6 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-from nodeagent.maintd.engine.settings import POLICY
 from nodeagent.model.action import Scope
 from nodeagent.model.policy import Policy
 from nodeagent.model.setting import Setting, settings_of
@@ -50,7 +49,7 @@ def hold(page: Path, part: str, written: str) -> None:
 
 def default(setting: Setting) -> str:
     """Write the default as the settings' file has it."""
-    value = getattr(POLICY, setting.name)
+    value = getattr(Policy(), setting.name)
     match setting.how:
         case "ms" | "ms_or_no":
             unit = next(

@@ -105,7 +105,6 @@ def recover(
         incidents=tuple(known.by_id.values()),
         intents=tuple(i for i in known.intents() if not lost_tags.is_waited_for(i, gone)),
         holds=holds,
-        queue=ledger.queue.in_one_form(),
         begun=begun,
         storm=ledger.storm or _storm(snapshot, now) or lost_tags.storm(gone, now),
         ran=recalled(ledger, trails, snapshot, now),

@@ -27,7 +27,7 @@ from nodeagent.maintd.queue.settings import constraints_of, procedures_of
 from nodeagent.model.ledger import Policy
 from nodeagent.model.offer import Announcing
 from nodeagent.model.setting import setting
-from nodeagent.model.units import Ms, Seconds
+from nodeagent.model.units import Seconds
 from nodeagent.section import LEVELS, NAME, Section
 from nodeagent.web.blocking import wrong_port
 
@@ -83,9 +83,6 @@ class HttpSettings:
     )
 
 
-POLICY = Policy(close_live_repairs=Ms(3_600_000))  # an older ledger has the design's default
-
-
 @dataclass(frozen=True, slots=True)
 class Settings:
     """All settings of maintd. `port` was given at the command line, and overrides `http.port`."""
@@ -97,7 +94,7 @@ class Settings:
     succession: SuccessionSettings = field(default_factory=SuccessionSettings)
     sabakan: InventorySettings = field(default_factory=InventorySettings)
     targets: tuple[Target, ...] = ()
-    policy: Policy = POLICY
+    policy: Policy = field(default_factory=Policy)
     port: int | None = None
 
 
@@ -154,7 +151,7 @@ def parse(
         _sabakan(sabakan),
         (*targets, *of_owners(owners)),
         replace(
-            policy_of(policy, POLICY),
+            policy_of(policy, Policy()),
             procedures=procedures_of(queue),
             constraints=constraints_of(limits),
             announcing=_announcing(owners),
