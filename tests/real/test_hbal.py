@@ -1,9 +1,11 @@
 """Ganeti's own balancer takes the load from our agent: `hbal --mond=yes`, unchanged.
 
-It asks every node at port 1815; here two agents of ours, each on an address of its own.
+It asks every node at port 1815; here two agents of ours, each on an address of its own, which no
+other run of these tests beside this one has: `make stories` has them beside `make test`.
 """
 
 import json
+import secrets
 import subprocess
 import time
 from collections.abc import Iterator
@@ -18,7 +20,8 @@ from tests.web.live import Agent, agent, wait_for
 pytestmark = [pytest.mark.story, needs.mark("root", "hbal")]
 
 PORT = 1815
-ADDRESSES = ("127.0.0.221", "127.0.0.222")
+_HIGH, _LOW = secrets.token_bytes(2)
+ADDRESSES = (f"127.221.{_HIGH}.{_LOW}", f"127.222.{_HIGH}.{_LOW}")
 GROUP = "6f3b1d5e-0002-4000-8000-000000000002"
 
 
