@@ -127,6 +127,7 @@ def test_over_http_and_on_the_command_line(tmp_path: Path) -> None:
         done = gnt_maint("--socket", live.socket, "drill", "n3", "--json")
         told = json.loads(done.out)
         assert told["reasons"][0]["kind"] == "drill-observes"
+        assert {(one["reaches"], one["disks"]) for one in told["witnesses"]} == {(True, "read")}
         described = json.loads(Path(routes.__file__).with_name("openapi.json").read_text())
         schema = {"$ref": "#/components/schemas/Drill", "components": described["components"]}
         jsonschema.validate(told, schema)

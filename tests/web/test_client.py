@@ -1,13 +1,16 @@
 """The client against servers that mean it no good (C01-C05): one deadline, bounded, no detours."""
 
 import asyncio
+import errno
 import socket
+import struct
 from collections.abc import Awaitable, Callable
 
 import pytest
 
 from nodeagent.errors import Unavailable
 from nodeagent.model.evidence import Contact
+from nodeagent.web import client
 from nodeagent.web.client import NoAnswer, fetch
 from nodeagent.web.tls import untrusting_tls
 from nodeagent.web.transaction import Answered
@@ -162,10 +165,17 @@ def test_a_hung_program_s_kernel_connects_until_its_queue_is_full(*, tls: bool) 
     assert found[-1] is Contact.SILENT
 
 
+async def resets(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    sock = writer.get_extra_info("socket")
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()
+
+
 @pytest.mark.parametrize(
     ("serve", "contact"),
     [
         pytest.param(saying(b""), Contact.REFUSED, id="closed at once"),
+        pytest.param(resets, Contact.REFUSED, id="reset at once"),
         pytest.param(saying(b"HTTP/1.1 200 O"), Contact.ANSWERS, id="half a line"),
     ],
 )
@@ -177,3 +187,17 @@ def test_how_far_a_question_came_is_told(serve: Serve, contact: Contact) -> None
 
 def test_a_closed_port_refuses() -> None:
     assert contact_of(1) is Contact.REFUSED
+
+
+def test_what_fails_on_our_own_side_says_nothing_of_the_other() -> None:
+    """A dead node is judged by these: who has no route to it knows nothing of it."""
+    for code, contact in (
+        (errno.ECONNREFUSED, Contact.REFUSED),
+        (errno.ECONNRESET, Contact.REFUSED),
+        (errno.ETIMEDOUT, Contact.SILENT),
+        (errno.EHOSTUNREACH, Contact.SILENT),
+        (errno.ENETUNREACH, Contact.UNKNOWN),
+        (errno.EACCES, Contact.UNKNOWN),
+        (errno.EADDRNOTAVAIL, Contact.UNKNOWN),
+    ):
+        assert client._contact(code) is contact, errno.errorcode[code]

@@ -162,16 +162,6 @@ def test_an_order_is_given_unless_its_node_is_used_again() -> None:
     assert submit._out_of_service(ORDER, OUT) == ["n3"]
 
 
-def test_jobs_that_follow_others_are_submitted_after_them_a_few_at_once() -> None:
-    first, second, other = (Intent(n, OfReturn("u"), "n2", DRAIN) for n in "124")
-    after = replace(second, id="3", after="1")
-    last = replace(second, id="5", after="3")
-    waves = submit._waves([first, second, after, other, last])
-    assert [[intent.id for intent in wave] for wave in waves] == [["1", "2", "4"], ["3"], ["5"]]
-    chunks = submit._in_chunks([first, second, other], 2)
-    assert [[intent.id for intent in chunk] for chunk in chunks] == [["1", "2"], ["4"]]
-
-
 def test_what_has_changed_since_it_was_decided_is_not_submitted() -> None:
     rig = Rig(fleet(4), mirrored(("n2", "n3")), QUICK)
     meddled = Meddled(rig.cluster)

@@ -25,6 +25,7 @@ VOTES: list[tuple[str, int, bool, bool]] = [
     ("aabb", 0, False, True),
     ("abb", 0, False, True),
     ("abb---", 0, False, False),
+    ("ab", 0, False, True),
     ("-", 0, False, False),
     # An offline node is not asked, and what it says does not count.
     ("aabb", 1, True, False),
