@@ -231,7 +231,8 @@ class Observed:
     gives the reason. `noded` says of some unreachable nodes whether Ganeti's noded answers there.
     `evidence` has by name what is known of the unreachable ones. `started` is when this maintd
     began its work (unix ms). `uncertain` says why it does not know whether its ledger is the
-    newest, None if it does.
+    newest, None if it does. `unwritten` says why Ganeti did not take the last ledger, empty if it
+    did.
     `answering` are the nodes marked offline whose agent answers; maintd asks if auto-repair is on,
     or a roll waits for them. `boots` has by name the id of each node's present start, `runs` the
     commands that its agent takes orders for without a diagnosis; agents of 0.2.0 tell neither.
@@ -263,6 +264,7 @@ class Observed:
     evidence: Mapping[str, Evidence] = field(default_factory=dict)
     started: Ms = Ms(0)
     uncertain: Uncertain | None = None
+    unwritten: str = ""
     answering: frozenset[str] = frozenset()
     boots: Mapping[str, str] = field(default_factory=dict)
     runs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -281,6 +281,7 @@ class Engine:
             noded=self._noded.answers(),
             started=self._started,
             uncertain=self._memory.uncertain,
+            unwritten=self._memory.kept.why if self._memory.kept.behind else "",
             answering=polled.answering,
             alerts=self.firing.alerts(inquiries.blocking_alerts(ledger)),
         )

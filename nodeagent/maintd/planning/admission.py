@@ -8,7 +8,7 @@ from nodeagent.model.diagnosis import Diagnosis, Need
 from nodeagent.model.incident import Incident, Status
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.outage import Outage
-from nodeagent.model.reason import AgentKind, Detail, Kind, Reason, because
+from nodeagent.model.reason import AgentKind, Detail, Kind, LedgerKind, Reason, because
 from nodeagent.model.snapshot import Node, Observed
 from nodeagent.model.units import Ms
 from nodeagent.protocol.bounds import LIFE
@@ -67,7 +67,13 @@ def may_go_on(incident: Incident, observed: Observed, holds: Mapping[str, Reason
 
 
 def no_orders(name: str, observed: Observed) -> Reason | None:
-    """Why a node's agent would refuse each order: it says so, or its clock is too far ahead."""
+    """Why no order goes out to a node, or its agent would refuse each.
+
+    Ganeti does not take the ledger, so a new master would not know of the order; the agent says
+    that it refuses each; or its clock is too far ahead.
+    """
+    if observed.unwritten:
+        return because(LedgerKind.NOT_WRITTEN, why=observed.unwritten)
     return refuses_orders(name, observed) or clock_ahead(name, observed)
 
 
