@@ -111,6 +111,12 @@ def test_without_ip_nobody_knows_who_holds_an_address(shipped: Shipped) -> None:
     assert "none" in ran.diagnosis["details"]["not_asked"][0]
 
 
+def test_an_answer_of_ip_that_is_no_list_is_doubt(shipped: Shipped) -> None:
+    shipped.tree({"ssconf_node_primary_ips": "n1 192.0.2.6\n"}, under="ganeti")
+    ip = shipped.tool("other-ip", "echo null")
+    assert "ip answers 'null', exit 0" in look(shipped, {}, TOOLS=(str(ip),)).complaint
+
+
 def test_an_interface_that_sysfs_does_not_have_is_doubt(shipped: Shipped) -> None:
     """As one that was removed meanwhile, or where /sys shows another network namespace."""
     shipped.tree({"ssconf_node_primary_ips": "n1 192.0.2.9\n"}, under="ganeti")
