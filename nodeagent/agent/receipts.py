@@ -44,6 +44,7 @@ class Receipts:
         self._folder = folder
         self._known: dict[str, Receipt] = {}
         self._writer = Writer()
+        self._prober = Writer()  # apart: no receipt waits behind a probe of a busy disk
         try:
             os.makedirs(folder, mode=0o700, exist_ok=True)
             names = os.listdir(folder)
@@ -78,7 +79,7 @@ class Receipts:
         why = "it cannot be kept"
         self.beginning.add(receipt.order)
         try:
-            await self._try(partial(self._write, receipt))
+            await self._try(self._writer, partial(self._write, receipt))
             why = why_not()
         finally:
             self.beginning.discard(receipt.order)
@@ -91,7 +92,7 @@ class Receipts:
     async def finish(self, receipt: Receipt) -> None:
         """Keep the final receipt, as `end` does."""
         try:
-            await self._try(partial(self._write, receipt))
+            await self._try(self._writer, partial(self._write, receipt))
         except OSError as error:
             _unsaved(receipt, error)
         self._add(receipt)
@@ -100,11 +101,13 @@ class Receipts:
         """Find out whether a receipt could be kept now, by writing a file of that size."""
         with suppress(OSError):
             path = os.path.join(self._folder, PROBE)
-            await self._try(partial(replace_file, path, _PROBING), PROBES_FOR)
+            await self._try(self._prober, partial(replace_file, path, _PROBING), PROBES_FOR)
 
-    async def _try(self, write: Callable[[], None], seconds: float | None = None) -> None:
+    async def _try(
+        self, writer: Writer, write: Callable[[], None], seconds: float | None = None
+    ) -> None:
         try:
-            await self._writer.now(write, seconds)
+            await writer.now(write, seconds)
         except OSError as error:
             self.unkept = with_path(self._folder, error)
             raise

@@ -149,7 +149,7 @@ def _show(body: dict[str, Any], ahead: int) -> None:
         ("checked", _ago(body["checked"], now)),
         ("changed", _ago(body["changed"], now)),
         ("clock", clock_of(ahead)),
-        ("orders", f"each is refused: {body['refuses']}" if body["refuses"] else "taken"),
+        ("orders", f"each is refused: {body['refuses']}" if body["refuses"] else "each is judged"),
         ("agent", f"{body['software']}, report {body['seq']} of {body['epoch']}"),
         *((f"unusable: {name}", why) for name, why in sorted(body["unusable"].items())),
     ):

@@ -13,6 +13,7 @@ class Disk:
     def __init__(self) -> None:
         self._answers = threading.Event()
         self._answers.set()
+        self._left = list[threading.Event]()
         self.asked = 0  # how often anything was to be written
         self.fault: int | None = None  # an error number
 
@@ -20,6 +21,13 @@ class Disk:
         self._answers.clear()
 
     def answers(self) -> None:
+        for event in (*self._left, self._answers):
+            event.set()
+
+    def answers_later_calls(self) -> None:
+        """What waits now waits on, and what comes from now on does not."""
+        self._left.append(self._answers)
+        self._answers = threading.Event()
         self._answers.set()
 
     def fsync(self, _: int) -> None:

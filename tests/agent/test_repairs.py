@@ -5,6 +5,7 @@ import base64
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -338,6 +339,21 @@ def test_where_no_receipt_can_be_read_nothing_is_run_and_nothing_denied(
         assert ran(place) == 0
         with pytest.raises(Unavailable, match="no receipt can be read"):
             shop.repairs.receipt(str(uuid4()))
+        assert "no receipt can be read" in shop.repairs.refuses
+        assert "restart nodeagent-runner" in shop.repairs.refuses
+
+    story(place, tell)
+
+
+@pytest.mark.parametrize("folder", ["receipts", "checks"])
+def test_either_folder_that_takes_no_receipt_is_told(place: Place, folder: str) -> None:
+    async def tell(shop: Workshop) -> None:
+        await shop.repairs.check()
+        assert shop.repairs.refuses == ""
+        shutil.rmtree(place.folder / folder)
+        await shop.repairs.check()
+        why = f"{place.folder / folder}: No such file or directory"
+        assert shop.repairs.refuses == f"no receipt can be kept: {why}"
 
     story(place, tell)
 

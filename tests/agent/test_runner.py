@@ -3,11 +3,13 @@
 import asyncio
 import errno
 import grp
+import logging
 import os
 import pwd
 import socket
+import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -172,13 +174,14 @@ def test_a_diagnosis_that_could_not_be_saved_is_saved_after_the_next_run(place: 
 
 
 def fill(state: Path) -> None:
-    with pytest.raises(OSError, match="No space left"), (state / "filling").open("wb", 0) as file:
+    with pytest.raises(OSError, match="No space left"), (state / "filling").open("ab", 0) as file:
         while True:
             file.write(bytes(4096))
 
 
 def read_only(state: Path) -> None:
-    command("/usr/bin/mount", "-o", "remount,ro", state)
+    with suppress(subprocess.CalledProcessError):  # busy, while a probe is being written
+        command("/usr/bin/mount", "-o", "remount,ro", state)
 
 
 def writable(state: Path) -> None:
@@ -197,25 +200,34 @@ def writable(state: Path) -> None:
 def test_a_disk_that_takes_no_receipt_is_told_before_an_order_comes(
     place: Place,
     monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
     spoil: Callable[[Path], None],
     repair: Callable[[Path], None],
     why: str,
 ) -> None:
+    caplog.set_level(logging.INFO)
     monkeypatch.setattr(module, "EVERY", 0.05)
     place.command("diagnose", "check", SICK)
     place.command("repair", "fix", FIX)
     place.settings(commands='"check"')
 
+    def spoiled(report: Report) -> bool:
+        """A probe that is being written leaves room for the next, or tells only its own folder."""
+        spoil(state)
+        return "/receipts:" in report.refuses
+
     async def tell(_: Runner, link: Link) -> None:
         assert not (await until(place, link, lambda report: report.diagnosis)).refuses
-        spoil(state)
-        found = await until(place, link, lambda report: report.refuses)
+        found = await until(place, link, spoiled)
         assert found.refuses == f"no receipt can be kept: {state}/receipts: {why}"
         assert found.firm, "its diagnosis counts all the same"
         assert "refused" in await send(link, sealed_order(place))
         repair(state)
         await until(place, link, lambda report: not report.refuses)
         assert "sealed" in await send(link, sealed_order(place))
+        await until_async(lambda: "takes-orders-again" in caplog.text)
+        told = [r.getMessage() for r in caplog.records if "takes-no-orders" in r.getMessage()]
+        assert len(told) == len({*told}), "each once"
 
     with mounted(
         place.folder / "state", "-t", "tmpfs", "-o", "size=256k", "nodeagent-test"

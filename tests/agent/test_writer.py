@@ -5,6 +5,7 @@ import errno
 import os
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -15,7 +16,8 @@ from nodeagent.agent import writer as module
 from nodeagent.agent.receipts import Receipts
 from nodeagent.agent.writer import SavedFile, Writer
 from nodeagent.errors import Unavailable
-from nodeagent.protocol.messages import Progress
+from nodeagent.model.units import Ms
+from nodeagent.protocol.messages import Progress, Receipt
 from tests.agent.disk import Disk, a_disk
 from tests.agent.place import Place
 from tests.agent.workshop import Workshop, ran, story
@@ -186,6 +188,27 @@ def test_a_disk_that_hangs_or_fails_is_told_until_it_answers(
     disk.answers()
     assert told() == ""
     assert not list(Receipts(str(tmp_path)).all()), "it leaves no receipt"
+
+
+def test_no_receipt_waits_behind_a_probe(tmp_path: Path, disk: Disk) -> None:
+    """Its end would be dropped after five seconds, and its order count as failed later."""
+    kept, order = Receipts(str(tmp_path)), str(uuid4())
+    started = Receipt(order, order, "fix", Progress.STARTED, Ms(0), None, None, "", "")
+    ended = replace(started, progress=Progress.DONE, ended=Ms(1), code=0)
+
+    async def main() -> None:
+        disk.hangs()
+        probing = asyncio.create_task(kept.check())
+        await until_async(lambda: disk.asked)
+        disk.answers_later_calls()
+        assert await kept.begin(started) == ""
+        await kept.finish(ended)
+        assert not probing.done()
+        disk.answers()
+        await probing
+
+    asyncio.run(main())
+    assert Receipts(str(tmp_path)).get(order) == ended
 
 
 def test_of_calls_with_one_name_the_newest_is_made(disk: Disk) -> None:

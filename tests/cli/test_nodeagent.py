@@ -98,7 +98,7 @@ def test_run_report_and_stop(place: Place) -> None:
         assert SICK_TEXT in shown.stdout
         assert shown_row(shown.stdout, "firm") == "yes"
         assert shown_row(shown.stdout, "clock") == "as here"
-        assert shown_row(shown.stdout, "orders") == "taken"
+        assert shown_row(shown.stdout, "orders") == "each is judged"
         plain = agent.report("--plain")
         assert plain.returncode == 69
         assert "no report" in plain.stderr

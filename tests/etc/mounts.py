@@ -29,4 +29,4 @@ def mounted(point: Path, *what: object) -> Iterator[Path]:
     try:
         yield point
     finally:
-        command("/usr/bin/umount", point)
+        command("/usr/bin/umount", "--lazy", point)  # a thread may still be writing there

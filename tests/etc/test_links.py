@@ -111,12 +111,19 @@ def test_without_ip_nobody_knows_who_holds_an_address(shipped: Shipped) -> None:
     assert "none" in ran.diagnosis["details"]["not_asked"][0]
 
 
+def test_an_answer_of_ip_that_is_no_list_is_doubt(shipped: Shipped) -> None:
+    shipped.tree({"ssconf_node_primary_ips": "n1 192.0.2.6\n"}, under="ganeti")
+    ip = shipped.tool("other-ip", "echo null")
+    assert "ip answers 'null', exit 0" in look(shipped, {}, TOOLS=(str(ip),)).complaint
+
+
 def test_an_interface_that_sysfs_does_not_have_is_doubt(shipped: Shipped) -> None:
     """As one that was removed meanwhile, or where /sys shows another network namespace."""
     shipped.tree({"ssconf_node_primary_ips": "n1 192.0.2.9\n"}, under="ganeti")
     shown = [*ADDRESSES, {"ifname": "br9", "addr_info": [{"local": "192.0.2.9"}]}]
     ip = shipped.tool("other-ip", f"echo '{json.dumps(shown)}'")
     assert "br9 is not in" in look(shipped, {}, TOOLS=(str(ip),)).complaint
+    assert look(shipped, {}, TOOLS=(str(ip),), IGNORED=("br9",)).diagnosis == OK
     ran = look(shipped, {"eth1/carrier": "0\n"}, TOOLS=(str(ip),))
     assert ran.faults == [{"interface": "eth1", "bond": "bond0", "fault": "down"}]
     assert len(ran.diagnosis["details"]["not_asked"]) == 1

@@ -19,8 +19,8 @@ def ask(shipped: Shipped, text: str, files: Files | None = None, **constants: ob
     tool = shipped.tool("ssacli", f"cat <<'END'\n{text}\nEND\nexit 1")
     world = {"proc/self/mountinfo": ROOT, "proc/swaps": NO_SWAP, "sys/block/sda/size": "9\n"}
     root = shipped.tree(world | dict(files or {}))
-    constants |= {"FOLDERS": (str(tool.parent),), "SYS": root / "sys", "PROC": root / "proc"}
-    return shipped.run("ssacli", **constants)
+    given = {"FOLDERS": (str(tool.parent),), "SYS": root / "sys", "PROC": root / "proc"}
+    return shipped.run("ssacli", **(given | constants))
 
 
 def within(text: str, header: str, **said: str) -> str:
@@ -180,6 +180,15 @@ def test_what_tells_no_state_hides_no_lost_array(shipped: Shipped) -> None:
         ran = ask(shipped.anew(), before + mark + first + rest, {"sys/block/dm-3/slaves/sdb": ""})
         assert ([one["fault"] for one in ran.faults], ran.need) == (["lost"], "evacuate"), name
         assert len(ran.diagnosis["details"]["not_asked"]) == 1, name
+
+
+@pytest.mark.parametrize("mounts", [None, "22 1 253:0 / / rw ext4\n"], ids=["none", "unreadable"])
+def test_an_array_of_unknown_use_evacuates_no_node(shipped: Shipped, mounts: str | None) -> None:
+    failed = within(P440AR, "Logical Drive: 2", Status="Failed", Disk_Name="/dev/sdb")
+    root = shipped.tree({"proc/swaps": NO_SWAP, "proc/self/mountinfo": mounts}, under="unknown")
+    ran = ask(shipped, failed, PROC=root / "proc")
+    assert ([one["fault"] for one in ran.faults], ran.need) == (["offline"], "live-repair")
+    assert len(ran.diagnosis["details"]["not_asked"]) == 1
 
 
 @pytest.mark.parametrize("text", ["", "Error: Another instance of SSA is running! Stop it first."])

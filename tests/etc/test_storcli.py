@@ -128,6 +128,7 @@ HEALTHY: dict[str, Data] = {
     # prometheus-community/node-exporter-textfile-collector-scripts issue 27, pull request 164.
     "a battery that learns by itself": with_battery("Optimal", 8192),
     "a battery whose learning is due": with_battery("Optimal", 4096),
+    "an empty list of batteries": M5015 | {"BBU_Info": []},
     "a battery that learns, 8256": with_battery("Optimal", 8256),
     # thomas-krenn/check_lsi_raid issue 10.
     "a battery of unknown state while it learns": with_battery("Unknown", 64),
