@@ -11,6 +11,7 @@ from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import UNKNOWN, Incident, Status
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.proposal import Proposal, What
+from nodeagent.model.queue import Refusal
 from nodeagent.model.reason import FencingKind, Held, Kind, Reason, StageKind
 from nodeagent.model.snapshot import Observed
 from nodeagent.model.units import Ms
@@ -69,8 +70,10 @@ def _asked(
                     yield _Asked(What.BALANCE, why.subject.name, why.subject.name)
                 case FencingKind.WOULD_FENCE if dict(why.details)["setting"] == "stage":
                     yield _Asked(What.FENCE, nodes[blocked.node].uuid, blocked.node)
-    if any(refusal.reason == "stage" for refusal in ledger.queue.refusals):
-        yield _Asked(What.QUEUE, "", "reported machines")
+    for refusal in ledger.queue.refusals:
+        match refusal:
+            case Refusal(reason="stage"):
+                yield _Asked(What.QUEUE, "", "reported machines")
     started = {incident.id for incident in before.incidents if incident.status is not Status.NOTED}
     for incident in ledger.incidents:
         rebuilt = incident.diagnosis == UNKNOWN  # it had started before the ledger was lost
