@@ -149,7 +149,7 @@ def _show(body: dict[str, Any], ahead: int) -> None:
         ("checked", _ago(body["checked"], now)),
         ("changed", _ago(body["changed"], now)),
         ("clock", clock_of(ahead)),
-        ("orders", f"each is refused: {body['refuses']}" if body["refuses"] else "each is judged"),
+        ("orders", orders_of(body["refuses"])),
         ("agent", f"{body['software']}, report {body['seq']} of {body['epoch']}"),
         *((f"unusable: {name}", why) for name, why in sorted(body["unusable"].items())),
     ):
@@ -161,6 +161,13 @@ def clock_of(ahead: int) -> str:
     if abs(ahead) < 2000:  # the answer took a while
         return "as here"
     return f"{abs(ahead) / 1000:.0f} s {'ahead of' if ahead > 0 else 'behind'} the clock here"
+
+
+def orders_of(refuses: str | None) -> str:
+    """Say whether a node refuses each order, by what its report says of that."""
+    if refuses is None:
+        return "unknown: this release of the agent does not say"
+    return f"each is refused: {refuses}" if refuses else "each is judged"
 
 
 def _firm(body: dict[str, Any]) -> str:

@@ -175,9 +175,9 @@ class Report:
     once. `runs` are all commands that it takes orders for without a diagnosis, `boot` is Linux' id
     of its present start. `commands` and `last_runs` are texts about all commands, as in
     `protocol/commands`, None while unknown. `refuses` says why the node would refuse each order
-    now, empty if it judges each. An agent of 0.2.0 omits the last five. `tls` is the
-    SHA-256 of the front's certificate, empty for plain HTTP. `key` is the node's own public key
-    (hex), which signs the report.
+    now, empty if it judges each, None if that is unknown. An agent of 0.2.0 omits the last five.
+    `tls` is the SHA-256 of the front's certificate, empty for plain HTTP. `key` is the node's own
+    public key (hex), which signs the report.
     """
 
     cluster: str
@@ -201,7 +201,7 @@ class Report:
     boot: str = ""
     commands: str | None = None
     last_runs: str | None = None
-    refuses: str = ""
+    refuses: str | None = None
 
     def body(self) -> dict[str, Any]:
         members = {name: getattr(self, name) for name in self.__slots__}
@@ -234,7 +234,7 @@ class Report:
             boot=take.text("boot", 64) if "boot" in document else "",
             commands=_shared(take.text_or_none("commands", MOST_COMMANDS)),
             last_runs=take.text_or_none("last_runs", MOST_COMMANDS),
-            refuses=take.text_or_none("refuses", WHY) or "",
+            refuses=take.text_or_none("refuses", WHY),
         )
 
 

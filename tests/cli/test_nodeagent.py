@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nodeagent.cli.nodeagent import main
-from nodeagent.cli.report import clock_of
+from nodeagent.cli.report import clock_of, orders_of
 from tests import forked, needs
 from tests.agent.place import NODE, SICK_TEXT, Place, safe_folder
 from tests.agent.sick import OK, SICK
@@ -129,6 +129,20 @@ def shown_row(text: str, label: str) -> str:
 )
 def test_the_clock_of_a_node(ahead: int, says: str) -> None:
     assert clock_of(ahead) == says
+
+
+@pytest.mark.parametrize(
+    ("refuses", "says"),
+    [
+        pytest.param("its disk is full", "each is refused: its disk is full", id="refused"),
+        pytest.param("", "taken", id="taken"),
+        pytest.param(
+            None, "unknown: this release of the agent does not say", id="an agent of 0.2.0"
+        ),
+    ],
+)
+def test_whether_a_node_takes_orders(refuses: str | None, says: str) -> None:
+    assert orders_of(refuses) == says
 
 
 @root

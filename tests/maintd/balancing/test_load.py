@@ -141,7 +141,8 @@ def test_one_missed_measurement_is_no_gap() -> None:
 def test_a_clock_put_back_begins_anew() -> None:
     meter, now = measured(9, STEADY)
     meter = meter.take(STEADY, world(), Ms(now - 10**7))
-    assert isinstance(meter.loads(NODES, world(), Ms(now - 10**7)), str)
+    doubt = "the load of n1 is measured for 300 s more"
+    assert meter.loads(NODES, world(), Ms(now - 10**7)) == doubt
 
 
 # Smoothing.

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from nodeagent.maintd.incidents.lifecycle import withdraw
+from nodeagent.maintd.incidents.lifecycle import forget, withdraw
 from nodeagent.maintd.incidents.tags import close_healed, tag_ended
 from nodeagent.model.action import Action, Drain, MovePrimary, Retag, Scope
 from nodeagent.model.incident import CANCELED_TAG, READY_TAG, Incident, Status
@@ -166,6 +166,31 @@ def test_which_tags_of_incidents_are_forgotten() -> None:
             known,
             tag,
         )
+
+
+def test_when_an_incident_is_over() -> None:
+    """By its tag, which a person removes, and by what its node reports; doubt closes nothing."""
+    for status, by_tag, by_report, by_both in (
+        (Status.NOTED, False, True, True),
+        (Status.PENDING, False, False, False),
+        (Status.COMPLETED, False, False, True),
+        (Status.FAILED, True, False, True),
+        (Status.CANCELED, True, True, True),
+    ):
+        one = incident(status=status, tag_seen=True)
+        there = six(tagged(one.tag))
+        for world, said, over in (
+            (there, {"n1": EVACUATE}, False),
+            (six(), {"n1": EVACUATE}, by_tag),
+            (there, {"n1": OK}, by_report),
+            (six(), {"n1": OK}, by_both),
+        ):
+            after = forget(ledger(one), seen(world, said), NOW)
+            assert (after.incidents == ()) is over, (status, world is there, said)
+        doubtful = forget(ledger(one), seen(there, doubts={"n1": "silent"}), NOW)
+        assert doubtful.incidents != (), status
+    assert forget(ledger(CANCELED), seen(six(tagged(READY))), NOW).incidents != (), "not untagged"
+    assert forget(ledger(CANCELED), seen(six()), NOW).incidents == ()
 
 
 HOUR = Ms(3_600_000)

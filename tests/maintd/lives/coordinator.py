@@ -165,6 +165,7 @@ class Coordinator(RuleBasedStateMachine):
         cluster.arrives = lambda _: self.late
         cluster.fails = lambda action: type(action) in self.failing
         cluster.fails_late = lambda action: type(move_of(action)) in self.late_failing
+        rig.agents.now = lambda: Ms(round(rig.time * 1000))  # whatever the master's clock
         rig.agents.takes = order
         rig.agents.loses = lambda _: self.lossy
         rig.agents.ends = lambda _: (

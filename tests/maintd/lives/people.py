@@ -139,9 +139,11 @@ class People(Strangers):
             AddEntry("unreachable", "r640", address),
             DeleteEntries(finished=False),
         )
-        for n in nth[:many]:
-            self.rig.wish(asked[n])
+        wishes = [(asked[n], self.rig.wish(asked[n])) for n in nth[:many]]
         self.rounds(10.0)
+        keeps = [wish for one, wish in wishes if isinstance(one, Done) and one.keep]
+        if any(not self.rig.store.answer(wish) for wish in keeps):
+            self.by_hand[node] = self.rig.time  # somebody wants it to stay so
 
     @about(STRANGERS)
     @rule(asked=st.lists(st.sampled_from(NONSENSE), min_size=1, max_size=3))

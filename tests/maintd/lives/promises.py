@@ -239,12 +239,12 @@ class Promises:
             for job in self.ours()
             if job.outcome is Outcome.ERROR and "maintd:canceled:" not in str(job.action)
         }
-        agents, now = self.rig.agents, self.rig.now()
+        agents = self.rig.agents
         return jobs | {
             intent.incident
             for began, end, intent in agents.ran.values()
             if end is Outcome.ERROR
-            and now >= began + agents.takes
+            and agents.now() >= began + agents.takes
             and self.rig.heard(intent.node) is not None
         }
 

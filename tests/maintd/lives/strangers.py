@@ -105,7 +105,6 @@ class Strangers(Coordinator):
             return
         self.watched.meddled = self.promises.meddled = True
         self.by_hand: dict[str, float] = {}  # when others have last changed a node's role
-        self.rig.agents.now = lambda: Ms(round(self.rig.time * 1000))  # whatever the master's clock
         self.rig.agents.runs = (REBOOT, "upgrade-packages", CHECK)
         if data.draw(st.booleans()):
             self.rig.cluster.put(OTHER_GROUP)

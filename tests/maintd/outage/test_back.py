@@ -21,7 +21,7 @@ from nodeagent.model.units import Ms
 from nodeagent.model.wish import Done
 from tests.build import situation
 from tests.failpoints import NAMES
-from tests.maintd.decided import POLICY, within
+from tests.maintd.decided import POLICY, new, within
 from tests.maintd.outage.returned import CHECKED, done, evacuated
 from tests.maintd.rig import QUICK, Rig, fleet
 from tests.maintd.world import EVACUATE, NOW, OK, REPAIR, incident, node, seen, six
@@ -111,6 +111,20 @@ def test_one_that_turns_unhealthy_does_not_return_and_begins_anew(
     assert state(rig) == "drained", "the count began anew"
     later(rig, 10)
     assert state(rig) == "in service"
+
+
+def test_a_step_that_has_failed_is_tried_again_after_a_pause_whichever_way() -> None:
+    world = six(node("n3", drained=True))
+    change = RoleChange("1", "n3", ours=True, changed=True)
+    for way in Way:
+        proof = Proof() if way is Way.ROLL else None
+        back = Back(way, NOW, online=True, well=Ms(1), proof=proof, tries=1, failure="busy")
+        for not_before, waits in ((NOW + 1, True), (NOW, False)):
+            outage = Outage("uuid-n3", drained_by="1", back=replace(back, not_before=not_before))
+            decision = decide(Ledger(outages=(outage,)), seen(world, roles=(change,)), POLICY, NOW)
+            told = [kind for held in decision.held for kind, _ in within(held.why)]
+            assert (Kind.TRY_AGAIN in told) is waits, (way, told)
+            assert bool(new(decision)) is not waits, (way, told)
 
 
 # A command that proves it.

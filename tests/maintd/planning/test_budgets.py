@@ -306,12 +306,12 @@ def test_an_exceeded_budget_is_told() -> None:
 
 
 def test_a_budget_s_instances_are_told_in_one_order() -> None:
-    a, b = web("a", f"{WEB}1"), web("b", f"{WEB}1", on="n3")
+    a, b = web("a", f"{WEB}1", on="n3"), web("b", f"{WEB}1")
     told = [
         list(Budgets.of(found).held(found.snapshot))
         for found in (
-            observed(a, b, offline="n1", busy={"b": "77"}),
-            observed(b, a, offline="n1", busy={"b": "77"}),
+            observed(a, b, offline="n1", busy={"a": "77"}),
+            observed(b, a, offline="n1", busy={"a": "77"}),
         )
     ]
     assert told[0] == told[1]
