@@ -214,7 +214,7 @@ def test_a_disk_that_takes_no_receipt_is_told_before_an_order_comes(
     def spoiled(report: Report) -> bool:
         """A probe that is being written leaves room for the next, or tells only its own folder."""
         spoil(state)
-        return "/receipts:" in report.refuses
+        return "/receipts:" in (report.refuses or "")
 
     async def tell(_: Runner, link: Link) -> None:
         assert not (await until(place, link, lambda report: report.diagnosis)).refuses

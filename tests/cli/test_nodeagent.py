@@ -135,7 +135,7 @@ def test_the_clock_of_a_node(ahead: int, says: str) -> None:
     ("refuses", "says"),
     [
         pytest.param("its disk is full", "each is refused: its disk is full", id="refused"),
-        pytest.param("", "taken", id="taken"),
+        pytest.param("", "each is judged", id="judged"),
         pytest.param(
             None, "unknown: this release of the agent does not say", id="an agent of 0.2.0"
         ),
