@@ -3,6 +3,7 @@
 A failing disk may keep the node from repairing, never from reporting that.
 """
 
+import errno
 import logging
 import os
 import re
@@ -31,7 +32,7 @@ class Receipts:
     """All receipts of this node, in memory and in one folder.
 
     `unread` says why the folder cannot be read, so that the node's past orders are unknown.
-    `unkept` says why the last try to keep a receipt has failed; empty if it has not.
+    `unkept` says why no receipt can be kept, by the last try or probe; empty if one can.
     `beginning` are the orders of which nobody can tell yet whether they start. `keep` is the
     greatest number of receipts.
     """
@@ -79,7 +80,7 @@ class Receipts:
         why = "it cannot be kept"
         self.beginning.add(receipt.order)
         try:
-            await self._try(self._writer, partial(self._write, receipt))
+            await self._try(receipt)
             why = why_not()
         finally:
             self.beginning.discard(receipt.order)
@@ -92,24 +93,28 @@ class Receipts:
     async def finish(self, receipt: Receipt) -> None:
         """Keep the final receipt, as `end` does."""
         try:
-            await self._try(self._writer, partial(self._write, receipt))
+            await self._try(receipt)
         except OSError as error:
             _unsaved(receipt, error)
         self._add(receipt)
 
     async def check(self) -> None:
         """Find out whether a receipt could be kept now, by writing a file of that size."""
-        with suppress(OSError):
-            path = os.path.join(self._folder, PROBE)
-            await self._try(self._prober, partial(replace_file, path, _PROBING), PROBES_FOR)
-
-    async def _try(
-        self, writer: Writer, write: Callable[[], None], seconds: float | None = None
-    ) -> None:
+        path = os.path.join(self._folder, PROBE)
         try:
-            await writer.now(write, seconds)
+            await self._prober.now(partial(replace_file, path, _PROBING), PROBES_FOR)
+            await self._writer.now(lambda: None, PROBES_FOR)  # all wait for a write that hangs
         except OSError as error:
             self.unkept = with_path(self._folder, error)
+        else:
+            self.unkept = ""
+
+    async def _try(self, receipt: Receipt) -> None:
+        try:
+            await self._writer.now(partial(self._write, receipt))
+        except OSError as error:
+            if error.errno != errno.ETIMEDOUT:  # a busy disk, maybe: a probe has more time
+                self.unkept = with_path(self._folder, error)
             raise
         self.unkept = ""
 

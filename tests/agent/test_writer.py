@@ -41,6 +41,7 @@ def test_no_order_starts_on_a_disk_that_hangs(
         assert await shop.order(id=order) is None
         assert "no receipt can be kept: [Errno 110] the disk does not answer" in caplog.text
         assert ran(place) == 0
+        assert shop.repairs.refuses == "", "the disk may be busy: a probe waits longer"
         disk.answers()
         monkeypatch.undo()
         await shop.serves()
@@ -209,6 +210,25 @@ def test_no_receipt_waits_behind_a_probe(tmp_path: Path, disk: Disk) -> None:
 
     asyncio.run(main())
     assert Receipts(str(tmp_path)).get(order) == ended
+
+
+def test_a_write_that_hangs_alone_is_told(
+    tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, order = Receipts(str(tmp_path)), str(uuid4())
+    started = Receipt(order, order, "fix", Progress.STARTED, Ms(0), None, None, "", "")
+    monkeypatch.setattr(module, "SECONDS", 0.05)
+    monkeypatch.setattr(receipts, "PROBES_FOR", 0.5)
+
+    async def main() -> None:
+        disk.hangs()
+        with pytest.raises(OSError, match="does not answer"):
+            await kept.begin(started)
+        disk.answers_later_calls()
+        await kept.check()
+
+    asyncio.run(main())
+    assert kept.unkept == f"{tmp_path}: the disk does not answer"
 
 
 def test_of_calls_with_one_name_the_newest_is_made(disk: Disk) -> None:
