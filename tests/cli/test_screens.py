@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from nodeagent import __version__
+from nodeagent.model.units import Ms
 from tests import golden
 from tests.cli import scenes
 from tests.cli.live import Live
@@ -72,6 +73,10 @@ def refuses(live: Live, node: str, why: str) -> None:
     live.rig.agents.refusing[node] = why
 
 
+def lags(live: Live, node: str, seconds: str) -> None:
+    live.rig.agents.ahead[node] = Ms(-1000 * int(seconds))
+
+
 def fails(live: Live, action: str) -> None:
     live.rig.cluster.fails = lambda job: type(job).__name__ == action
 
@@ -80,6 +85,7 @@ HAPPENINGS: dict[str, Callable[..., None]] = {
     "pass": passes,
     "says": says,
     "refuses": refuses,
+    "lags": lags,
     "fails": fails,
 }
 

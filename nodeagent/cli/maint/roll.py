@@ -22,6 +22,7 @@ from nodeagent.model.asked import some_of
 
 _PATTERN = "*?["
 _SHOWN = ("roll-stopped", "roll-paused", "roll-failed")  # the roll itself says so
+_WARNING = "clock-behind"  # no node waits for that
 
 
 @cli.group("roll")
@@ -227,7 +228,7 @@ def status(where: Where, *, as_json: bool) -> int:
 
 def _is_of(this_roll: Json, held: Json) -> bool:
     """Check whether a reason is one of the roll, or of a node whose turn is not over."""
-    if held["kind"] in _SHOWN or held["incident"]:
+    if held["kind"] in (*_SHOWN, _WARNING) or held["incident"]:
         return False
     over = ("done", "skipped")
     nodes = {node["name"] for node in this_roll["nodes"] if node["phase"] not in over}
