@@ -1,4 +1,4 @@
-"""Ports that nobody listens at."""
+"""Ports and addresses at which nobody listens."""
 
 import secrets
 import socket
@@ -21,3 +21,8 @@ def free_port(address: str = "127.0.0.1") -> int:
             except OSError:
                 continue
         return port
+
+
+def own_address() -> str:
+    """An address of loopback for what has a fixed port: no other run beside this one has it."""
+    return f"127.{1 + secrets.randbelow(254)}.{secrets.randbelow(256)}.{1 + secrets.randbelow(254)}"

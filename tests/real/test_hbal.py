@@ -5,7 +5,6 @@ other run of these tests beside this one has: `make stories` has them beside `ma
 """
 
 import json
-import secrets
 import subprocess
 import time
 from collections.abc import Iterator
@@ -14,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from tests import needs
+from tests.ports import own_address
 from tests.real.vcluster import HBAL, LOAD
 from tests.web.live import Agent, agent, wait_for
 
 pytestmark = [pytest.mark.story, needs.mark("root", "hbal")]
 
 PORT = 1815
-_HIGH, _LOW = secrets.token_bytes(2)
-ADDRESSES = (f"127.221.{_HIGH}.{_LOW}", f"127.222.{_HIGH}.{_LOW}")
+ADDRESSES = (own_address(), own_address())
 GROUP = "6f3b1d5e-0002-4000-8000-000000000002"
 
 

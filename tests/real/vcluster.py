@@ -13,6 +13,7 @@ from typing import Any
 
 from nodeagent.protocol.envelope import Key
 from tests import needs
+from tests.ports import own_address
 from tests.protocol.confd import PORT, Question, open_reply, seal_query
 
 MOND, CONFD = needs.MOND, needs.CONFD
@@ -27,7 +28,7 @@ CLUSTER, NODE, UUID = (
 GROUP = "6f3b1d5e-0002-4000-8000-000000000002"
 # Of a configuration, as the installed Ganeti writes it.
 VERSION = 3_000_000 + 10_000 * int(needs.GANETI.suffix[1:] or 0)
-CONFD_ADDRESS = "127.0.0.211"  # mond asks confd at its fixed port, so it has an address of its own
+CONFD_ADDRESS = own_address()  # mond asks confd at its fixed port
 
 
 def lay_out(folder: str) -> dict[str, str]:
@@ -54,7 +55,8 @@ def config() -> dict[str, Any]:
     stamps = {"ctime": 0.0, "mtime": 0.0, "serial_no": 1, "tags": []}
     return {
         "version": VERSION,
-        "cluster": json.loads((Path(__file__).parent / "cluster.json").read_text()),
+        "cluster": json.loads((Path(__file__).parent / "cluster.json").read_text())
+        | {"master_ip": CONFD_ADDRESS},
         "nodes": {
             UUID: {
                 "name": NODE,
