@@ -183,11 +183,15 @@ class _Planner:
             return
         if incident.diagnosis.need is Need.LIVE_REPAIR and not incident.repaired:
             # Its mark, too, waits: a repair that has begun keeps all other work off the node.
-            # In doubt maintd gives no order, of which Ganeti tells a new master nothing.
+            # Ganeti tells a new master of no order: those wait for certainty about the ledger.
             doubt = self.stops.doubt if self.observed.uncertain is not None else None
-            refused = doubt or admission.no_orders(incident.name, self.observed)
-            if refused is not None:
-                self._hold(incident, refused)
+            why = (
+                doubt
+                or admission.not_written(self.observed)
+                or admission.no_orders(incident.name, self.observed)
+            )
+            if why is not None:
+                self._hold(incident, why)
                 return
         taken = self.room.take(incident.name, OfIncident(incident.id))
         if isinstance(taken, Reason):

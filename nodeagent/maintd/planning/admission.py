@@ -67,14 +67,13 @@ def may_go_on(incident: Incident, observed: Observed, holds: Mapping[str, Reason
 
 
 def no_orders(name: str, observed: Observed) -> Reason | None:
-    """Why no order goes out to a node, or its agent would refuse each.
-
-    Ganeti does not take the ledger, so a new master would not know of the order; the agent says
-    that it refuses each; or its clock is too far ahead.
-    """
-    if observed.unwritten:
-        return because(LedgerKind.NOT_WRITTEN, why=observed.unwritten)
+    """Why a node's agent would refuse each order: it says so, or its clock is too far ahead."""
     return refuses_orders(name, observed) or clock_ahead(name, observed)
+
+
+def not_written(observed: Observed) -> Reason | None:
+    """Why no order goes out that a new master would not know of; None if Ganeti took the ledger."""
+    return because(LedgerKind.NOT_WRITTEN, why=observed.unwritten) if observed.unwritten else None
 
 
 def refuses_orders(name: str, observed: Observed) -> Reason | None:
