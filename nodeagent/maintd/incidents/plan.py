@@ -185,13 +185,13 @@ class _Planner:
             # Its mark, too, waits: a repair that has begun keeps all other work off the node.
             # Ganeti tells a new master of no order: those wait for certainty about the ledger.
             doubt = self.stops.doubt if self.observed.uncertain is not None else None
-            why = (
+            refused = (
                 doubt
                 or admission.not_written(self.observed)
                 or admission.no_orders(incident.name, self.observed)
             )
-            if why is not None:
-                self._hold(incident, why)
+            if refused is not None:
+                self._hold(incident, refused)
                 return
         taken = self.room.take(incident.name, OfIncident(incident.id))
         if isinstance(taken, Reason):
