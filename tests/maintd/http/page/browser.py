@@ -1,6 +1,7 @@
 """A headless Chromium driven over a pair of pipes; nothing of it is on any network."""
 
 import base64
+import fcntl
 import json
 import os
 import select
@@ -125,11 +126,11 @@ def browser() -> Iterator[Browser]:
     theirs, from_it = os.pipe()[::-1]
     with tempfile.TemporaryDirectory(prefix="browser-", ignore_cleanup_errors=True) as folder:
 
-        def wire() -> None:  # the protocol wants them as 3 and 4
-            os.dup2(to_it, 103)
-            os.dup2(theirs, 104)
-            os.dup2(103, 3)
-            os.dup2(104, 4)
+        def wire() -> None:  # the protocol wants them as 3 and 4, where either may lie already
+            reads = fcntl.fcntl(to_it, fcntl.F_DUPFD, 5)
+            writes = fcntl.fcntl(theirs, fcntl.F_DUPFD, 5)
+            os.dup2(reads, 3)
+            os.dup2(writes, 4)
 
         process = subprocess.Popen(
             [CHROMIUM, *_FLAGS, f"--user-data-dir={folder}"],
