@@ -6,12 +6,11 @@ the first of these lists as JSON: `gnt-maint check` judges by it. Pure.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from urllib.parse import quote
 
 from nodeagent.maintd.http import status as show
 from nodeagent.maintd.http.page.asked import Filters
 from nodeagent.maintd.http.page.cluster_map import WORDS, shows_role
-from nodeagent.maintd.http.page.text import when
+from nodeagent.maintd.http.page.text import href, when
 from nodeagent.maintd.http.status import Json
 from nodeagent.maintd.http.view import NodeState, NodeView, Return, View, needs_you, nodes
 from nodeagent.model.diagnosis import Need
@@ -138,11 +137,6 @@ class Lists:
     nodes: tuple[Line, ...]
     more: int
     count: int  # of all that need a person, without filters
-
-
-def href(node: str) -> str:
-    """The page of a node."""
-    return f"/status/{quote(node, safe='')}"
 
 
 class Attention:

@@ -32,7 +32,8 @@ def templates() -> tuple[Environment, str]:
             inside = file.read()
         environment.globals[name.partition(".")[2]] = Markup(inside)  # noqa: S704 our own file
         hashes[name] = base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()
-    environment.globals["refresh"] = _REFRESH
+    # All before a template is loaded: each keeps those that are there then.
+    environment.globals |= {"refresh": _REFRESH, "href": text.href}
     environment.filters |= {"when": text.when, "iso": text.iso, "whole": text.whole}
     environment.filters |= {"ago": text.ago, "event_word": word_of, "unbroken": text.unbroken}
     policy = (

@@ -14,10 +14,11 @@ from nodeagent.maintd.http import status as show
 from nodeagent.maintd.http.page import asked as asking
 from nodeagent.maintd.http.page import node_page, panels, text
 from nodeagent.maintd.http.page.asked import Filters
-from nodeagent.maintd.http.page.attention import Attention, Blocked, alarms, fold, href
+from nodeagent.maintd.http.page.attention import Attention, Blocked, alarms, fold
 from nodeagent.maintd.http.page.cluster_map import MARKS, STATES, draw
 from nodeagent.maintd.http.page.environment import templates
 from nodeagent.maintd.http.page.incident_card import History, by_urgency, card
+from nodeagent.maintd.http.page.text import href
 from nodeagent.maintd.http.readers import discreet_events
 from nodeagent.maintd.http.status import Json
 from nodeagent.maintd.http.view import NodeState, NodeView, View, nodes
@@ -62,7 +63,6 @@ class Page:
     def __init__(self, *, full: bool = True) -> None:
         self._full = full
         environment, policy = templates()
-        environment.globals["href"] = href
         self._status = environment.get_template("status.html")
         self._node = environment.get_template("node.html")
         self._headers = {

@@ -4,6 +4,7 @@ It removes control characters and changes of the writing direction, and cuts lon
 """
 
 import re
+from urllib.parse import quote
 
 from markupsafe import Markup, escape
 
@@ -70,3 +71,8 @@ def ago(seconds: float) -> str:
 
 def whole(number: float) -> str:
     return f"{number:g}"
+
+
+def href(node: str) -> str:
+    """The page of a node."""
+    return f"/status/{quote(node, safe='')}"

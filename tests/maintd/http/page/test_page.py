@@ -10,6 +10,7 @@ import pytest
 
 from nodeagent.maintd.http.page.asked import Filters
 from nodeagent.maintd.http.page.cluster_map import MOST, draw
+from nodeagent.maintd.http.page.environment import templates
 from nodeagent.maintd.http.page.page import Page
 from nodeagent.maintd.http.page.text import clean
 from nodeagent.maintd.http.view import NodeState, NodeView, nodes
@@ -186,3 +187,14 @@ def test_before_the_first_round_too_it_says_what_it_does_not_show() -> None:
     for full in (True, False):
         answer = Page(full=full).before({"cluster": "", "trouble": None}, Filters())
         assert ("are not shown here" in answer.body.decode()) is not full
+
+
+def test_all_templates_have_the_same_globals_whichever_is_loaded_first() -> None:
+    """Each keeps those that are there when it is loaded, also of what it imports."""
+    templates.cache_clear()
+    environment, _ = templates()
+    for name in ("clusters.html", "status.html", "node.html"):
+        assert environment.get_template(name).globals.keys() == environment.globals.keys(), name
+    known = set(environment.globals)
+    Page()
+    assert set(environment.globals) == known
