@@ -32,7 +32,7 @@ from nodeagent.maintd.outage import back, seen
 from nodeagent.maintd.outage.invariants import check_invariants
 from nodeagent.maintd.outage.leave import evacuate_wanted, remember_wanted
 from nodeagent.maintd.owners import offers
-from nodeagent.maintd.planning import departures, holds, node_keys, storm_brake
+from nodeagent.maintd.planning import admission, departures, holds, node_keys, storm_brake
 from nodeagent.maintd.planning.intents import with_unheard
 from nodeagent.maintd.planning.resources import open_room
 from nodeagent.maintd.planning.situation import Situation, Stops, paused_nodes
@@ -107,8 +107,9 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
     ledger = node_keys.pin(keep_tags(evened.ledger, observed, policy, now), observed, now)
     ledger = past_moves.keep_tags(ledger, snapshot, now)
 
+    unsure = doubt or admission.not_written(observed)
     told = (
-        *([Held(doubt)] if doubt is not None else []),
+        *([Held(unsure)] if unsure is not None else []),
         *wrong_tags(snapshot),
         *situation.room.budgets.held(snapshot),
         *series_held,

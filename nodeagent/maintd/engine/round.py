@@ -441,7 +441,7 @@ class Engine:
             failpoint.reach("promised")
             if not handed_over:
                 fresh, held = self._without_waiting(fresh, observed.uncertain)
-                decision = replace(decision, held=(*decision.held, *held))
+                decision = replace(decision, held=tuple(dict.fromkeys((*decision.held, *held))))
             await self._submitter.submit(fresh, observed)
             await self._memory.hand_over()
         return replace(decision, ledger=self._ledger)

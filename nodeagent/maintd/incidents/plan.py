@@ -185,11 +185,7 @@ class _Planner:
             # Its mark, too, waits: a repair that has begun keeps all other work off the node.
             # Ganeti tells a new master of no order: those wait for certainty about the ledger.
             doubt = self.stops.doubt if self.observed.uncertain is not None else None
-            refused = (
-                doubt
-                or admission.not_written(self.observed)
-                or admission.no_orders(incident.name, self.observed)
-            )
+            refused = doubt or admission.no_orders(incident.name, self.observed)
             if refused is not None:
                 self._hold(incident, refused)
                 return

@@ -67,8 +67,12 @@ def may_go_on(incident: Incident, observed: Observed, holds: Mapping[str, Reason
 
 
 def no_orders(name: str, observed: Observed) -> Reason | None:
-    """Why a node's agent would refuse each order: it says so, or its clock is too far ahead."""
-    return refuses_orders(name, observed) or clock_ahead(name, observed)
+    """Why no order can go to a node's agent now.
+
+    A new master would not know of it, the agent says that it refuses, or its clock is too far
+    ahead. An order that went out all the same would count as a try.
+    """
+    return not_written(observed) or refuses_orders(name, observed) or clock_ahead(name, observed)
 
 
 def not_written(observed: Observed) -> Reason | None:

@@ -24,7 +24,7 @@ from nodeagent.model.queue import (
     RepairStep,
     StepStatus,
 )
-from nodeagent.model.reason import AgentKind, AnyKind, Kind, because
+from nodeagent.model.reason import AgentKind, AnyKind, Kind, LedgerKind, because
 from nodeagent.model.snapshot import Beside, Node, Observed
 from nodeagent.model.stage import FULL
 from nodeagent.model.units import Nanoseconds
@@ -117,6 +117,9 @@ AGENT = {
     ),
     "the master's agent would refuse the order": Case(
         observed=seen(WORLD, refusing={"n1": "its disk is full"}), why=AgentKind.REFUSES_ORDERS
+    ),
+    "a new master would not know of the order": Case(
+        observed=seen(WORLD, unwritten="no space"), why=LedgerKind.NOT_WRITTEN
     ),
     "another agent is in doubt": Case(
         observed=seen(WORLD, doubts={"n2": "silent"}), ordered=ORDERED

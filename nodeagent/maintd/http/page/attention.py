@@ -17,7 +17,7 @@ from nodeagent.model.diagnosis import Need
 from nodeagent.model.fault_text import fault_text
 from nodeagent.model.incident import UNKNOWN, Incident
 from nodeagent.model.queue import Entry
-from nodeagent.model.reason import Held, Kind, Of, Reason
+from nodeagent.model.reason import Held, Kind, LedgerKind, Of, Reason
 from nodeagent.model.window import Standing
 
 MOST = 100  # lines of a list
@@ -170,6 +170,8 @@ class Attention:
                 self._entries.append(need.entry)
             if need.held is None:
                 continue
+            if need.held.why.kind is LedgerKind.NOT_WRITTEN and view.kept.behind:
+                continue  # its banner tells it, and since when
             reason, command = blocked.words(need.held)
             if need.node:
                 self._held.setdefault(need.node, []).append((reason, command))
