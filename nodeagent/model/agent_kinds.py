@@ -35,11 +35,11 @@ class AgentKind(AnyKind):
         Of.NODE,
         "the agent of {it} refuses each order ({why}): run {help}, and make room there or repair"
         " the disk",
-        command="gnt-cluster command -n {it} df -h /var/lib/nodeagent",
+        command="gnt-cluster command -n {it} stat -f /var/lib/nodeagent",
     )
     MORE_REFUSE_ORDERS = kind(
         "agent",
         Of.CLUSTER,
         "the agents of {count} more nodes refuse each order: run {help}",
-        command="gnt-cluster command df -h /var/lib/nodeagent",
+        command="gnt-cluster command stat -f /var/lib/nodeagent",
     )
