@@ -23,6 +23,7 @@ from nodeagent.agent.whitelist import Vetted
 log = logging.getLogger(__name__)
 
 STDERR_KEPT = 64 * 1024
+REST = 5.0  # seconds a supervisor waits for more work: the commands of one time start together
 # Imported: a script would be compiled at each start, which leaves a megabyte in its memory.
 _SUPERVISE = (
     "import os, sys; sys.path.append(sys.argv[1]); from supervisor import main;"
@@ -34,13 +35,14 @@ _ANSWER_WITHIN = supervisor.GRACE + supervisor.PATIENCE + 5
 class Commands:
     """Runs commands, one at a time of each name. Belongs to one event loop.
 
-    It keeps `spare` supervisors ready, as each takes some 30 ms of a processor to start. Commands
-    that run side by side start more, which end with them.
+    A supervisor takes some 30 ms of a processor to start, and 5 MB. So after a run it waits `rest`
+    seconds for the next one, and then ends.
     """
 
-    def __init__(self, *, spare: int = 1, cages: Cages | None = None) -> None:
+    def __init__(self, *, rest: float = REST, cages: Cages | None = None) -> None:
         self._cages = cages or Cages()
-        self._spare = spare
+        self._rest = rest
+        self._closed = False
         self._idle: list[_Supervisor] = []
         self._all: set[_Supervisor] = set()
         self._busy: dict[str, _Supervisor] = {}
@@ -53,13 +55,6 @@ class Commands:
     def stuck(self) -> int:
         """Count the runs that have answered but not ended: processes in uninterruptible sleep."""
         return sum(keeper.answered for keeper in self._busy.values())
-
-    def warm_up(self) -> None:
-        try:
-            while len(self._idle) < self._spare:
-                self._idle.append(self._new())
-        except OSError as error:
-            log.warning("no-spare-supervisor why=%r", error.strerror)
 
     async def run(self, vetted: Vetted, stdin: bytes, limits: Limits, *, alias: str = "") -> Ran:
         """Run to the end or to a limit, and leave no descendant behind.
@@ -80,15 +75,15 @@ class Commands:
         finally:
             if keeper.clean:
                 self._busy.pop(name, None)
-            if keeper.clean and not keeper.last and len(self._idle) < self._spare:
+            if keeper.clean and not keeper.last and not self._closed:
                 self._idle.append(keeper)
+                keeper.rest(self._rest)
             else:
                 keeper.hang_up()  # `_ended` frees a name that is still busy
-                asyncio.get_running_loop().call_later(0.01, self.warm_up)
 
     async def close(self) -> None:
         """End everything that runs; wait a moment for it."""
-        self._spare = 0
+        self._closed = True
         for keeper in list(self._all):
             keeper.hang_up()
         for _ in range(50):
@@ -100,7 +95,7 @@ class Commands:
     def _take(self) -> "_Supervisor":
         while self._idle:
             keeper = self._idle.pop()
-            if keeper.alive:
+            if keeper.wake():
                 return keeper
         return self._new()
 
@@ -126,6 +121,7 @@ class _Supervisor:
         self._on_end = on_end
         self._answer: asyncio.Future[dict[str, Any]] = self._loop.create_future()
         self._gone = asyncio.Event()
+        self._resting: asyncio.TimerHandle | None = None
         self._groups = cages.make()
         try:
             self._socket, self._pid = _start(self._groups)
@@ -136,9 +132,14 @@ class _Supervisor:
         self._loop.add_reader(self._socket, self._hear)
         self._loop.add_reader(self._watch, self._reap)
 
-    @property
-    def alive(self) -> bool:
-        """Tell whether it can take a question; it may have died a moment ago."""
+    def rest(self, seconds: float) -> None:
+        """End after so many seconds, unless it is woken before."""
+        self._resting = self._loop.call_later(seconds, self.hang_up)
+
+    def wake(self) -> bool:
+        """Stay for another run; False if it cannot: it may have died a moment ago."""
+        if self._resting is not None:
+            self._resting.cancel()
         if self._socket.fileno() < 0:
             return False
         how = os.WEXITED | os.WNOHANG | os.WNOWAIT
@@ -165,7 +166,7 @@ class _Supervisor:
             stderr.listen()
             answer = await self._answer
             if not answer:
-                answer = {"stuck": await self._wake()}
+                answer = {"stuck": await self._end_lost()}
             self.answered = True
             self.last = answer.get("last") is not False
             self.clean = "last" in answer and not answer.get("stuck")
@@ -247,7 +248,7 @@ class _Supervisor:
                 os.waitpid(pid, os.WNOHANG)
         return list(dict.fromkeys(strays))
 
-    async def _wake(self) -> list[int]:
+    async def _end_lost(self) -> list[int]:
         """Clean up after a lost supervisor; return the strays that remain."""
         log.error("supervisor-lost pid=%d", self._pid)
         self._give_up()

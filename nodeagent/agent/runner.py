@@ -68,10 +68,10 @@ class Runner:
         self._reload = reload
         self._ssconf = Ssconf(settings.agent)
         cages = Cages()
-        self._commands = Commands(spare=1, cages=cages)
+        self._commands = Commands(cages=cages)
         # Repairs apart: a repair and a diagnose command of one name are two commands.
-        self._repair_commands = Commands(spare=0, cages=cages)
-        self._check_commands = Commands(spare=0, cages=cages)
+        self._repair_commands = Commands(cages=cages)
+        self._check_commands = Commands(cages=cages)
         self._at_once = asyncio.Semaphore(AT_ONCE)
         os.makedirs(settings.agent.state, mode=0o700, exist_ok=True)
         self._node_key = NodeKey(settings.agent.state)
@@ -146,7 +146,6 @@ class Runner:
         os.makedirs(os.path.dirname(self.settings.agent.socket), mode=0o755, exist_ok=True)
         allowed, gid = _front_user(self.settings.agent.front, self._owner)
         server = await listen(self.settings.agent.socket, allowed, gid, self._begin_connection)
-        self._commands.warm_up()
         self._begin()
         looking = asyncio.create_task(self._look_for_ever())
         checking = asyncio.create_task(self._check_for_ever())

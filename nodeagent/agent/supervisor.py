@@ -71,7 +71,6 @@ def main(arguments: list[str]) -> None:
     ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     # Entering a group may take the kernel milliseconds: do it while nobody waits for us.
     cage = Cage(dict(pair.split("=", 1) for pair in arguments))
-    _rehearse(cage)
     gc.freeze()
     gc.disable()
     for remaining in reversed(range(RUNS)):
@@ -184,24 +183,6 @@ class Cage:
 def _count(text: bytes, word: bytes) -> int:
     fields = text.split()
     return int(fields[fields.index(word) + 1]) if word in fields else 0
-
-
-def _rehearse(cage: Cage) -> None:
-    """Run a harmless program like a command, so that the first command need not warm up."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    limits = {"seconds": 5.0, "memory": 2**29, "processes": 64, "files": 256}
-    with ours, theirs, contextlib.suppress(OSError):
-        for _ in range(2):
-            fds = [os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC) for _ in range(3)]
-            fds.insert(0, os.open("/bin/true", os.O_RDONLY | os.O_CLOEXEC))
-            request = {"name": "true", "environment": {}, **limits}
-            socket.send_fds(theirs, [json.dumps(request).encode()], fds)
-            for fd in fds:
-                os.close(fd)
-            received, fds = _receive(ours)
-            if received is not None:
-                theirs.send(json.dumps(_serve(ours, cage, received, fds)).encode())
-                ours.recv(65536)
 
 
 def _receive(runner: socket.socket) -> tuple[Request | None, list[int]]:

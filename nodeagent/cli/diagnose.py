@@ -116,7 +116,7 @@ async def _run(settings: Settings, names: tuple[str, ...]) -> dict[str, "Interpr
                 click.echo(f"{vetted.name}: {shown(text)}", err=True)
             return ran
 
-    commands = Aloud(spare=0, cages=Cages([]))  # a login session's groups are not ours
+    commands = Aloud(cages=Cages([]))  # a login session's groups are not ours
     try:
         return {name: await run_diagnose(commands, settings, name, ROOT) for name in names}
     finally:

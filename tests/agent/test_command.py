@@ -27,12 +27,12 @@ Ask = Callable[[str], Awaitable[Ran]]
 
 
 def with_commands(
-    folder: Path, journey: Callable[[Commands, Ask], Awaitable[None]], spare: int = 1
+    folder: Path, journey: Callable[[Commands, Ask], Awaitable[None]], rest: float = command.REST
 ) -> None:
     """Run a journey of several runs by one Commands."""
 
     async def whole() -> None:
-        commands = Commands(spare=spare)
+        commands = Commands(rest=rest)
 
         async def ask(name: str) -> Ran:
             with vetted(folder, name) as found:
@@ -91,10 +91,10 @@ def test_and_says_so_with_its_last_answer(folder: Path) -> None:
     put(folder, "tool")
 
     async def journey(commands: Commands, ask: Ask) -> None:
-        commands.warm_up()
+        assert (await ask("tool")).fault is None
         [keeper] = commands._idle
-        said = []
-        for _ in range(supervisor.RUNS):
+        said = [keeper.last]
+        for _ in range(supervisor.RUNS - 1):
             assert (await ask("tool")).fault is None
             said.append(keeper.last)
         assert said == [False] * (supervisor.RUNS - 1) + [True]
@@ -124,11 +124,36 @@ def test_and_not_after_it_had_to_kill(folder: Path, mark: Marked, mess: str) -> 
     assert mark.pids() == []
 
 
+def test_a_supervisor_with_no_more_work_ends(folder: Path) -> None:
+    put(folder, "tool")
+
+    async def journey(commands: Commands, ask: Ask) -> None:
+        for _ in range(2):
+            assert (await ask("tool")).fault is None
+            await until_async(lambda: not commands._all)
+            assert new_children() == []
+
+    with_commands(folder, journey, rest=0.01)
+
+
+def test_a_supervisor_that_is_asked_again_stays(folder: Path) -> None:
+    put(folder, "tool")
+    put(folder, "longer", "#!/bin/sh\nsleep 0.1\n")
+
+    async def journey(commands: Commands, ask: Ask) -> None:
+        await ask("tool")
+        [first] = keepers(commands)
+        assert (await ask("longer")).fault is None, "not ended where its rest would have been over"
+        assert keepers(commands) == {first}
+
+    with_commands(folder, journey, rest=0.05)
+
+
 def test_a_stop_that_comes_too_late_harms_no_later_run(folder: Path) -> None:
     put(folder, "tool", "#!/bin/sh\nsleep 0.1\necho GOOD\n")
 
     async def journey(commands: Commands, ask: Ask) -> None:
-        commands.warm_up()
+        await ask("tool")
         [keeper] = commands._idle
         keeper._socket.send(b"stop")
         ran = await ask("tool")
@@ -153,7 +178,7 @@ def test_an_unreadable_answer_is_a_lost_run(
         assert (await ask("tool")).fault == "was lost"
         assert commands.busy == set()
 
-    with_commands(folder, journey, spare=0)
+    with_commands(folder, journey, rest=0)
     theirs.close()
     fake.wait()
 
@@ -167,7 +192,6 @@ def test_limits_of_one_run_are_not_those_of_the_next(folder: Path) -> None:
                 ran = await commands.run(tool, b"", Limits(memory=memory, files=files))
             assert isinstance(ran, Finished)
             assert ran.stdout.split() == [b"%d" % (memory // 1024), b"%d" % files, b"0"]
-        await asyncio.sleep(0.5)  # a fresh spare one is still rehearsing, under limits
         for keeper in keepers(commands):  # nor are they the supervisor's own
             for which in (resource.RLIMIT_AS, resource.RLIMIT_NOFILE):
                 assert resource.prlimit(keeper, which) == resource.getrlimit(which)

@@ -29,8 +29,8 @@ class Workshop:
     def __init__(self, place: Place, *clocks: Callable[[], Ms]) -> None:
         self.place = place
         self.reload()
-        self.commands = Commands(spare=0)
-        self.looking = Commands(spare=0)
+        self.commands = Commands(rest=0)
+        self.looking = Commands(rest=0)
         self.repairs = Repairs(
             str(place.folder / "receipts"),
             Ssconf(self.settings.agent),

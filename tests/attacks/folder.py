@@ -76,7 +76,7 @@ def run(
     """Look a command up and run it by a runner of its own."""
 
     async def once() -> Finished:
-        commands = Commands(spare=0, cages=cages)
+        commands = Commands(rest=0, cages=cages)
         with vetted(folder, name) as command:
             ran = await commands.run(command, stdin, limits or Limits(seconds=PATIENCE))
         await commands.close()

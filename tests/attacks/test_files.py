@@ -285,7 +285,7 @@ def test_r08_swap_between_check_and_exec(folder: Path, what: str) -> None:
     seen: Counter[str] = Counter()
 
     async def race() -> None:
-        commands = Commands(spare=1)
+        commands = Commands()
         while seen["GOOD\n"] <= 30 or seen["refused"] <= 30:
             found = find(place)
             if isinstance(found, Refused):

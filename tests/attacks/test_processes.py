@@ -324,7 +324,7 @@ def test_p08_descendants_die_with_the_command(
 @either_way
 def test_p09_uninterruptible_sleep(folder: Path, cages: Make) -> None:
     async def attack(frozen: Path, thaw: Callable[[], None]) -> None:
-        commands = Commands(spare=1, cages=cages())
+        commands = Commands(cages=cages())
         with vetted(folder, "writer") as writer, vetted(folder, "other") as other:
             ran = await commands.run(writer, b"", SHORT)
             assert isinstance(ran, Finished)
@@ -363,7 +363,7 @@ def test_p10_many_runs_leave_nothing(folder: Path, mark: Marked, cages: Make) ->
     put(folder, "refused", mode=0o777)
 
     async def all_of_them() -> None:
-        commands = Commands(spare=1, cages=cages())
+        commands = Commands(cages=cages())
         for number in range(12):
             name = "messy" if number % 10 == 0 else "broken" if number % 10 == 1 else "plain"
             assert refusal(folder, "refused")
@@ -405,7 +405,7 @@ def test_p12_supervisor_is_killed(folder: Path, mark: Marked, cages: Make, subre
     """Only what was lost is swept: other commands, and children in our own session, go on."""
 
     async def attack() -> None:
-        commands = Commands(spare=1, cages=cages())
+        commands = Commands(cages=cages())
         with subprocess.Popen(["sleep", "300"]) as ours, vetted(folder) as tool:
             with vetted(folder, "other") as other:
                 running = asyncio.create_task(commands.run(tool, b"", Limits()))
@@ -444,12 +444,12 @@ def test_p12_supervisor_is_stopped(
 
 def test_p12_supervisor_is_killed_before_it_is_asked(folder: Path) -> None:
     async def attack() -> None:
-        commands = Commands(spare=2)
-        commands.warm_up()
-        for keeper in commands._idle:
-            os.kill(keeper._pid, signal.SIGKILL)
-            os.waitid(os.P_PID, keeper._pid, os.WEXITED | os.WNOWAIT)
+        commands = Commands()
         with vetted(folder) as tool:
+            await commands.run(tool, b"", Limits())
+            for keeper in commands._idle:
+                os.kill(keeper._pid, signal.SIGKILL)
+                os.waitid(os.P_PID, keeper._pid, os.WEXITED | os.WNOWAIT)
             ran = await commands.run(tool, b"", Limits())
         assert isinstance(ran, Finished)
         assert ran.stdout == b"GOOD\n"
@@ -468,8 +468,7 @@ from tests.attacks.folder import vetted
 from pathlib import Path
 
 async def main():
-    commands = Commands(spare=1, cages=eval(sys.argv[2]))
-    commands.warm_up()
+    commands = Commands(cages=eval(sys.argv[2]))
     with vetted(Path(sys.argv[1])) as tool:
         await commands.run(tool, b"", Limits(seconds=60))
 
@@ -508,7 +507,7 @@ def test_p12_supervisor_heeds_only_its_runner(folder: Path, what: signal.Signals
 @either_way
 def test_p13_stop_of_the_runner_ends_what_runs(folder: Path, mark: Marked, cages: Make) -> None:
     async def attack() -> None:
-        commands = Commands(spare=1, cages=cages())
+        commands = Commands(cages=cages())
         with vetted(folder) as tool:
             running = asyncio.create_task(commands.run(tool, b"", Limits()))
             await until_async(lambda: len(mark.pids()) == LONG_COUNT)
@@ -555,7 +554,7 @@ def test_p16_no_descriptors_left(folder: Path) -> None:
     put(folder, "tool")
 
     async def attack() -> None:
-        commands = Commands(spare=0)
+        commands = Commands(rest=0)
         before = set(os.listdir("/proc/self/fd"))
         with vetted(folder) as tool:
             outcomes: set[str] = set()

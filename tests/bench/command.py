@@ -1,7 +1,6 @@
 """What running a vetted command costs, against a bare posix_spawn of the same program.
 
-In one process and in turn (ours, bare, ours, bare ...), medians, with a supervisor ready: its
-start is paid before the need.
+In one process and in turn (ours, bare, ours, bare ...), medians: one supervisor runs them all.
 """
 
 import asyncio
@@ -33,9 +32,7 @@ def rows(*, quick: bool = False) -> list[Row]:
 
 async def _measure(folder: Path, runs: int) -> list[Row]:
     found = []
-    commands = Commands(spare=1)
-    commands.warm_up()
-    await asyncio.sleep(0.5)
+    commands = Commands()
     for name in ("program", "script"):
         for idle in (IDLE, 0.0):
             ours, bare = await _in_turn(commands, folder, name, idle, runs)
