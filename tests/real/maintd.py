@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from click import ClickException
 
@@ -414,10 +414,24 @@ def job_list(since: int = 0) -> list[tuple[int, str, str]]:
     return [(number, status, ",".join(kinds)) for number, status, kinds in rows if number > since]
 
 
-def job_times() -> list[tuple[int, float, float, str]]:
-    """Number, when received, when ended (unix s, inf if it has not) and summary of all jobs."""
-    rows = listed("job", "id", "received_ts", "end_ts", "summary")
-    return [(n, _seconds(at), _seconds(ended), ",".join(kinds)) for n, at, ended, kinds in rows]
+class JobTimes(NamedTuple):
+    """A job and its moments in unix s, inf where it has not come to that yet."""
+
+    number: int
+    received: float
+    started: float
+    ended: float
+    summary: str
+
+
+def job_times(since: int = 0) -> list[JobTimes]:
+    """The jobs after `since` in the order they were submitted, by Ganeti's own list."""
+    rows = listed("job", "id", "received_ts", "start_ts", "end_ts", "summary")
+    return sorted(
+        JobTimes(number, _seconds(at), _seconds(start), _seconds(end), ",".join(kinds))
+        for number, at, start, end, kinds in rows
+        if number > since
+    )
 
 
 def agrees_with_ganetis_own_commands() -> None:

@@ -144,9 +144,12 @@ def events_in(line: str) -> list[dict[str, Any]]:
 
 def moves_at_once() -> int:
     """The most moves of instances that were ever under way at a time."""
-    moves = [row for row in job_times() if row[3].startswith(("INSTANCE_MIGRATE", "INSTANCE_FAIL"))]
+    begins = ("INSTANCE_MIGRATE", "INSTANCE_FAIL")
+    moves = [job for job in job_times() if job.summary.startswith(begins)]
     assert len(moves) > 5, "each node had instances"
-    return max(sum(at <= began < ended for _, at, ended, _ in moves) for _, began, _, _ in moves)
+    return max(
+        sum(other.received <= move.received < other.ended for other in moves) for move in moves
+    )
 
 
 def fill(nodes: tuple[str, ...], count: int) -> None:
