@@ -168,6 +168,8 @@ LINEAR: Files = {**PROTECTED, "dm/uuid": "LVM-Ab12\n"}
 READ_ONLY: dict[str, tuple[str, str, Files]] = {
     **{f"{one}, flag 0": (one, "loop0", {"ro": "0\n"}) for one in IMAGES},
     **{f"{one}, flag 1": (one, "loop0", PROTECTED) for one in IMAGES},
+    "sysfs of a container": ("sysfs", "sysfs", WITHOUT_DEVICE),
+    "cgroups of a container": ("cgroup2", "cgroup2", WITHOUT_DEVICE),
     "squashfs, no device known": ("squashfs", "loop0", WITHOUT_DEVICE),
     "udf on an optical drive": ("udf", "sr0", {"ro": "0\n"}),
     "udf on an image that is read-only": ("udf", "loop3", PROTECTED),

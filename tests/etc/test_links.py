@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from .shipped import OK, Files, Ran, Shipped, files
+from .shipped import CALL, OK, Files, Ran, Shipped, files
 
 PORT: Files = files("carrier=1 duplex=full speed=10000 device")
 NODE: Files = {
@@ -133,6 +133,16 @@ def test_changes_of_carrier_and_of_the_active_slave_stay_out(shipped: Shipped) -
     first = look(shipped, files("eth1/carrier=0 eth1/carrier_changes=4"))
     moved = files("eth1/carrier=0 eth1/carrier_changes=9 bond0/bonding/active_slave=eth0")
     assert look(shipped, moved).stdout == first.stdout
+
+
+def test_a_slave_that_never_joined_is_missed_where_each_bond_has_two(shipped: Shipped) -> None:
+    alone: Files = {"bond0/bonding/slaves": "eth0\n"}
+    assert look(shipped, alone).faults == []
+    ran = look(shipped, alone, SLAVES=2)
+    assert ran.faults == [{"interface": "bond0", "fault": "few-slaves"}]
+    assert ran.diagnosis["command"] == CALL
+    assert look(shipped, alone, SLAVES=2, IGNORED=("bond0",)).faults == []
+    assert look(shipped, {"bond0/bonding/slaves": "eth0 eth1\n"}, SLAVES=2).faults == []
 
 
 def team(name: str, **ports: str) -> Files:

@@ -131,6 +131,19 @@ DISKS: dict[str, tuple[int, dict[str, Any]]] = {
         24,
         prefailing("Reallocated_Sector_Ct") | FAILED,
     ),
+    "failed, and an attribute of another form": (
+        24,
+        table({"id": 5, "name": "Reallocated_Sector_Ct", "when_failed": "now"}) | SATA | FAILED,
+    ),
+    "failed by attributes, and one of them of another form": (
+        24,
+        table({"id": 5, "name": "Reallocated_Sector_Ct", "when_failed": "now"})
+        | SATA
+        | FAILED
+        | {
+            "smartctl": {"exit_status": 24, "messages": [{"string": "based on an Attribute check"}]}
+        },
+    ),
     "NVMe spare low": (8, NVME | log(critical_warning=1)),
     "NVMe two warnings": (8, NVME | log(critical_warning=0b1100)),
     "NVMe a known warning and a new one": (8, NVME | log(critical_warning=0b1000100, **WHOLE)),

@@ -121,7 +121,7 @@ def test_a_dead_sensor_of_a_card_keeps_no_machine_in_doubt(shipped: Shipped) -> 
 
 def test_a_sensor_that_cannot_be_read_silences_no_other(shipped: Shipped) -> None:
     look(shipped, {"temp1_input": "warm\n"}, "hwmon1")
-    ran = look(shipped, {"temp1_input": "100000\n"})
+    ran = look(shipped, {"temp1_input": "100000\n", "temp1_crit_alarm": "1\n"})
     assert ran.need == "evacuate"
     (not_asked,) = ran.diagnosis["details"]["not_asked"]
     assert not_asked.startswith("coretemp temp1: ")
