@@ -305,6 +305,16 @@ def test_a_node_that_is_put_back_by_a_cancel() -> None:
     )
 
 
+def test_an_incident_is_canceled_whatever_has_become_of_it() -> None:
+    for status in (Status.NOTED, Status.PENDING, Status.COMPLETED, Status.FAILED):
+        one = incident("n3", status=status, jobs=("5",))
+        after = cancel(ledger(one), Cancel(one.id), "ada", seen(six()), NOW)
+        assert isinstance(after, Ledger)
+        (canceled,) = after.incidents
+        assert (canceled.status, canceled.why) == (Status.CANCELED, "canceled by ada"), status
+        assert canceled.seen_at == NOW, "its jobs are there, so its tag must be"
+
+
 # What is left to do.
 
 RAN = incident("n3", REPAIR, Status.COMPLETED)
