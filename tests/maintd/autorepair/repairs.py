@@ -10,7 +10,6 @@ from tests.maintd.rig import QUICK, Rig, fleet
 
 RULES = "ganeti:watcher:autorepair:"
 SAFE = replace(QUICK, autorepair="safe")
-COMPATIBLE = replace(QUICK, autorepair="compatible")
 RESULT = re.compile(f"{RULES}result:([a-z-]+):([^:]+):[0-9]+:([a-z]+):([0-9+]*)")
 
 

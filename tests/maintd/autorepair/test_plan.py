@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from nodeagent.errors import Unavailable
-from nodeagent.maintd.autorepair.jobs import remember
+from nodeagent.maintd.autorepair.jobs import remember, wants_room
 from nodeagent.maintd.autorepair.plan import repair
 from nodeagent.maintd.deciding.decide import decide
 from nodeagent.maintd.engine.failpoint import arm
@@ -21,29 +21,10 @@ from nodeagent.model.snapshot import Capacity, Group, Observed
 from nodeagent.model.stage import DRAIN
 from nodeagent.model.units import Ms
 from tests.build import node, situation, six
-from tests.maintd.autorepair.repairs import (
-    COMPATIBLE,
-    RULES,
-    SAFE,
-    cluster,
-    moves,
-    out,
-    plain,
-    result,
-)
+from tests.maintd.autorepair.repairs import RULES, SAFE, cluster, moves, out, plain, result
 from tests.maintd.decided import kinds, whole
 from tests.maintd.rig import QUICK, Rig, mirrored
 from tests.maintd.world import EVACUATE, NOW, incident, seen
-
-
-def test_by_harep_s_rules_a_failover_and_the_new_mirror_are_two_repairs() -> None:
-    rig = cluster(*mirrored(("n2", "n3")), policy=COMPATIBLE)
-    out(rig, "n2")
-    rig.settle()
-    assert moves(rig) == ["MovePrimary", "MoveSecondary"]
-    ids = {j.reason.split(":")[1] for j in rig.cluster.jobs.values() if move_of(j.action)}
-    assert len(ids) == 2
-    assert result(rig) == ("fix-storage", "success", 1), "the first one's result went with it"
 
 
 def test_an_instance_without_a_copy_is_installed_anew() -> None:
@@ -52,16 +33,6 @@ def test_an_instance_without_a_copy_is_installed_anew() -> None:
     rig.settle()
     assert (moves(rig), result(rig)) == (["Reinstall"], ("reinstall", "success", 1))
     assert rig.cluster.world.emptied == {"i1"}
-
-
-def test_it_is_off_unless_somebody_switches_it_on() -> None:
-    rig = cluster(*mirrored(("n2", "n3")), policy=QUICK)
-    out(rig, "n2")
-    rig.settle()
-    assert moves(rig) == []
-    rig.cluster.world.tags |= {"maintd:autorepair:safe"}
-    rig.settle()
-    assert result(rig) == ("failover", "success", 2)
 
 
 @pytest.mark.parametrize(
@@ -73,6 +44,7 @@ def test_no_repair_begins_before_the_next_try(policy: Policy, after: int, *, beg
     observed = seen(rig.cluster.snapshot())
     decision = decide(Ledger(repairs_after=Ms(after)), observed, policy, NOW)
     assert bool(decision.ledger.intents) is begins
+    assert wants_room(Ledger(), observed, policy, NOW) is (policy is SAFE)
 
 
 MIRROR_LOST = seen(
@@ -139,21 +111,6 @@ def test_nothing_is_done_twice_after_a_crash(name: str, ledger: bool) -> None:
     assert moves(rig, "i2") == ["MovePrimary"]
     assert result(rig, "i1") == ("failover", "success", 2)
     assert result(rig, "i2") == ("failover", "success", 1)
-
-
-@pytest.mark.parametrize("arrives", [0.0, 3.0])
-def test_a_lost_answer_is_no_second_repair(arrives: float) -> None:
-    rig = cluster(plain("i1", "n2", "rbd"))
-    rig.cluster.takes = lambda _: 30.0
-    rig.cluster.loses_answer = lambda action: isinstance(action, Guarded)
-    rig.cluster.arrives = lambda _: arrives
-    out(rig, "n2")
-    rig.tick(1)
-    rig.cluster.loses_answer = lambda _: False
-    rig.tick(1)
-    rig.settle()
-    assert moves(rig) == ["MovePrimary"]
-    assert result(rig) == ("failover", "success", 1)
 
 
 def by_hand(rig: Rig) -> None:

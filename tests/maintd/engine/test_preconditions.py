@@ -24,7 +24,7 @@ from nodeagent.model.ledger import PAUSE_TAG, Intent, Ledger
 from nodeagent.model.purpose import OfReturn
 from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Capacity, Group, Instance, Snapshot
-from nodeagent.model.wish import Balance, DrillPower
+from nodeagent.model.wish import Balance
 from tests.maintd.balancing.world import OVER, shift
 from tests.maintd.decided import kinds
 from tests.maintd.fencing.whole import Whole
@@ -251,27 +251,6 @@ def test_a_node_that_cannot_be_looked_at_again_is_not_drained(
     assert sum("Drain" in job for job in rig.jobs()) == 1
 
 
-def test_a_node_that_somebody_has_after_deciding_is_not_put_back(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    rig = evacuated()
-    save = rig.store.save
-    before: list[int] = []
-
-    def late(ledger: Ledger, *more: object) -> None:
-        save(ledger, *more)  # type: ignore[arg-type]
-        if not before and any(i.action == Restore("n3") for i in ledger.intents):
-            before.append(len(rig.cluster.jobs))
-            rig.cluster.put(replace(rig.cluster.nodes["n3"], drained=False, offline=True))
-
-    monkeypatch.setattr(rig.store, "save", late)
-    done(rig)
-    for _ in range(60):
-        rig.tick()
-    since = list(rig.cluster.jobs.values())[before[0] :]
-    assert not any(isinstance(job.action, Restore) for job in since)
-
-
 def test_no_command_runs_on_a_node_that_is_used_again_after_deciding(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -384,11 +363,3 @@ def test_a_fenced_node_that_answers_after_deciding_is_not_marked_offline(
         whole.rounds(1)
     assert not any(isinstance(action, SetOffline) for action in jobs_since(whole, before))
     assert not whole.cluster.nodes["n3"].offline
-
-
-def test_a_drill_powers_off_a_node_that_answers(whole: Whole) -> None:
-    whole.cluster.put(replace(whole.cluster.nodes["n2"], drained=True, candidate=False))
-    whole.rounds(2)
-    whole.wish(DrillPower("n2"))
-    whole.rounds(3)
-    assert Power("n2", PowerCommand.OFF) in [job.action for job in whole.cluster.jobs.values()]

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from nodeagent.errors import NotMaster
-from nodeagent.model.action import Action, Drain, RunCommand
+from nodeagent.model.action import Drain
 from nodeagent.model.incident import Status
 from nodeagent.model.reason import Kind, LedgerKind
 from nodeagent.model.units import Ms
@@ -35,32 +35,7 @@ def test_a_broken_node_is_drained_emptied_taken_offline_and_tagged() -> None:
     assert sorted(kinds[1:-2]) == ["MovePrimary"] * 2 + ["MoveSecondary"] * 3
 
 
-def test_a_live_repair_runs_its_command_once_and_is_tagged() -> None:
-    rig = Rig(fleet())
-    rig.agents.says["n3"] = REPAIR
-    rig.settle()
-    assert [i.action for _, _, i in rig.agents.ran.values()] == [
-        RunCommand("n3", "fix-nic", REPAIR.text)
-    ]
-    assert rig.status("n3") is Status.COMPLETED
-    assert not rig.cluster.nodes["n3"].drained
-
-
 # Losses.
-
-
-def test_a_request_that_was_lost_is_made_again_after_the_grace() -> None:
-    rig = broken()
-    lost: list[Action] = []
-
-    def unreached(action: Action) -> bool:
-        lost.append(action)
-        return len(lost) == 1
-
-    rig.cluster.unreached = unreached
-    rig.settle()
-    assert rig.status("n3") is Status.COMPLETED
-    assert sum(isinstance(j.action, Drain) for j in rig.cluster.jobs.values()) == 1
 
 
 # Mastership.

@@ -44,14 +44,6 @@ def done(whole: Whole) -> list[str]:
     return found
 
 
-def test_a_node_that_loses_power_is_proven_off_and_its_instances_run_again(whole: Whole) -> None:
-    whole.machines.switch_off("n3")
-    until(whole, Stage.FENCED)
-    assert done(whole) == ["off", "offline", "drbd", "shared"]
-    assert whole.machines.running_on("drbd") == {"n4"}
-    assert not whole.machines.twice()
-
-
 @pytest.mark.parametrize("cancels", [True, False])
 def test_a_power_off_that_waits_until_its_node_answers_is_canceled(
     whole: Whole, caplog: pytest.LogCaptureFixture, *, cancels: bool

@@ -1,5 +1,7 @@
 """What is done for an incident on a node that others have taken or emptied."""
 
+from dataclasses import replace
+
 import pytest
 
 from nodeagent.maintd.deciding.decide import decide
@@ -55,3 +57,26 @@ def test_a_move_of_an_instance_that_was_just_removed_is_no_failure() -> None:
     assert new(over) == [SetOffline("n1")]
     still = decide(before, seen(there, {"n1": EVACUATE}, results=failed), POLICY, NOW)
     assert still.ledger.incidents[0].status is Status.FAILED
+
+
+def test_secondaries_with_nowhere_to_go_are_left_only_where_a_setting_says_so() -> None:
+    """A third node of the group that is only in doubt may be back in a minute."""
+    told = (Kind.MIRROR_CANNOT_MOVE, "b")
+    tag = frozenset({"maintd:degraded:yes"})
+    leaves = replace(POLICY, degraded=True)
+    for tags, policy, third, doubts, ends in (
+        (frozenset[str](), POLICY, "other", {}, False),
+        (frozenset[str](), leaves, "other", {}, True),
+        (tag, POLICY, "other", {}, True),
+        (tag, POLICY, "two", {"n3": "silent"}, False),
+    ):
+        pair = (node("n1", group="two", drained=True, tags=tags), node("n2", group="two"))
+        world = six(*pair, node("n3", group=third), b=("n2", "n1"))
+        decision = decide(Ledger(), seen(world, {"n1": EVACUATE}, doubts), policy, NOW)
+        assert (SetOffline("n1") in new(decision)) is ends, (tags, policy, third)
+        assert (told in kinds(decision.held)) is not ends, (tags, policy, third)
+        left = [held.why for held in decision.held if held.why.kind is told[0]]
+        alone = third == "other" and not ends
+        assert {why.help for why in left} == (
+            {"gnt-node add-tags n1 maintd:degraded:yes"} if alone else {""} if left else set()
+        )

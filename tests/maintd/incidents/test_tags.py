@@ -193,6 +193,14 @@ def test_when_an_incident_is_over() -> None:
     assert forget(ledger(CANCELED), seen(six()), NOW).incidents == ()
 
 
+def test_the_tag_of_a_cancel_cancels_an_incident_whatever_has_become_of_it() -> None:
+    for status in (Status.NOTED, Status.PENDING, Status.COMPLETED, Status.FAILED):
+        one = incident(status=status, tag_seen=True)
+        there = six(tagged(one.tag, CANCELED_TAG + one.id))
+        (canceled,) = forget(ledger(one), seen(there, {"n1": EVACUATE}), NOW).incidents
+        assert (canceled.status, canceled.why) == (Status.CANCELED, "canceled by its tag"), status
+
+
 HOUR = Ms(3_600_000)
 CLOSES = Policy(close_live_repairs=HOUR)
 HEALED = incident(diagnosis=REPAIR, status=Status.COMPLETED, missed_at=Ms(NOW - HOUR))

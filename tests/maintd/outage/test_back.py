@@ -14,7 +14,7 @@ from nodeagent.model.action import Restore, RunCommand, Scope, describe
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.fencing import Fencing, Stage
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import PAUSE_TAG, Hold, Ledger, Outcome, RoleChange
+from nodeagent.model.ledger import Hold, Ledger, Outcome, RoleChange
 from nodeagent.model.outage import Back, Outage, Proof, Wanted, Way
 from nodeagent.model.reason import AgentKind, Kind, Reason, because
 from nodeagent.model.units import Ms
@@ -201,18 +201,6 @@ def test_what_somebody_does_meanwhile_is_the_last_word(
 
 
 # Guards.
-
-
-@pytest.mark.parametrize("before", [True, False])
-def test_a_pause_stops_it(before: bool) -> None:
-    rig = evacuated()
-    if before:
-        rig.cluster.tag("n3", PAUSE_TAG)
-    done(rig)
-    later(rig, 5)
-    rig.cluster.tag("n3", PAUSE_TAG)
-    assert (Kind.TAGGED, "n3") in within(whys(later(rig, 40))[0])
-    assert state(rig) == ("offline" if before else "drained")
 
 
 # Killed anywhere.

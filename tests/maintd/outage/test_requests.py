@@ -4,13 +4,14 @@ from dataclasses import replace
 
 from nodeagent.maintd.outage.claims import release
 from nodeagent.maintd.outage.requests import cancel, done, evacuate
-from nodeagent.maintd.outage.waiting import left_to_do
+from nodeagent.maintd.outage.waiting import left_to_do, waiting
 from nodeagent.model.action import Drain, Restore, SetOffline
 from nodeagent.model.fencing import Fencing, Stage
 from nodeagent.model.incident import Incident, Status
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Policy
 from nodeagent.model.outage import Back, Outage, Proof, Wanted, Way
 from nodeagent.model.purpose import OfIncident, OfPerson, OfReturn, OfRoll, OfWindow
+from nodeagent.model.reason import Kind, because
 from nodeagent.model.roll import REBOOT, Phase, Roll, RollNode, Terms
 from nodeagent.model.snapshot import Node, Observed, Snapshot
 from nodeagent.model.units import Ms
@@ -305,6 +306,16 @@ def test_a_node_that_is_put_back_by_a_cancel() -> None:
     )
 
 
+def test_an_incident_is_canceled_whatever_has_become_of_it() -> None:
+    for status in (Status.NOTED, Status.PENDING, Status.COMPLETED, Status.FAILED):
+        one = incident("n3", status=status, jobs=("5",))
+        after = cancel(ledger(one), Cancel(one.id), "ada", seen(six()), NOW)
+        assert isinstance(after, Ledger)
+        (canceled,) = after.incidents
+        assert (canceled.status, canceled.why) == (Status.CANCELED, "canceled by ada"), status
+        assert canceled.seen_at == NOW, "its jobs are there, so its tag must be"
+
+
 # What is left to do.
 
 RAN = incident("n3", REPAIR, Status.COMPLETED)
@@ -367,3 +378,24 @@ LEFT: dict[str, tuple[Incident, Snapshot, Policy, str]] = {
 def test_what_closes_an_incident() -> None:
     for name, (one, world, policy, words) in LEFT.items():
         assert left_to_do(one, world, policy) == words, name
+
+
+def test_who_waits_for_a_person_and_what_is_left_there() -> None:
+    tagged = node("n3", offline=True, tags=TAG)
+    gone = replace(ENDED, tag_seen=True)
+    for one, world, outages, found in (
+        (ENDED, six(tagged), (), (Kind.WAITS_FOR_REPAIR, {"left": ()})),
+        (ENDED, six(tagged, b=("n4", "n3")), (), (Kind.WAITS_FOR_REPAIR, {"left": ("b",)})),
+        (ENDED, six(tagged, a=("n3", "n4")), (), (Kind.RUNS_AGAIN, {"runs": ("a",)})),
+        (gone, six(OFFLINE, a=("n3", "n4")), (), (Kind.STAYS_TAG_GONE, {"left": ()})),
+        (ENDED, six(OFFLINE), (), None),
+        (ENDED, six(node("n3", tags=TAG)), (), None),
+        (ENDED, six(tagged), (BACK,), None),
+        (WORKS, six(tagged), (), None),
+        (RAN, six(tagged), (), None),
+        (replace(ENDED, node="gone"), six(tagged), (), None),
+    ):
+        held = waiting(ledger(one, outages=outages), world)
+        kind, details = found or (None, {})
+        whys = [because(kind, "n3", state="offline", **details)] if kind else []
+        assert [blocked.why for blocked in held] == whys, (one, world.nodes["n3"])

@@ -1,128 +1,105 @@
-"""Disruption budgets in whole rounds, for everybody who moves instances."""
+"""Disruption budgets in decisions, for everybody who moves instances."""
 
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
 
+from nodeagent.maintd.deciding.decide import decide
 from nodeagent.maintd.outage.invariants import check_invariants
-from nodeagent.model.action import MovePrimary, move_of
+from nodeagent.model.action import MovePrimary, Restore
+from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Decision, Intent, Ledger
+from nodeagent.model.outage import Outage, Wanted
 from nodeagent.model.purpose import OfFencing, OfPerson, Purpose
-from nodeagent.model.queue import EntryStatus, RepairStep
-from nodeagent.model.reason import AnyKind, BalanceKind, BudgetKind
-from nodeagent.model.roll import REBOOT, Terms
-from nodeagent.model.snapshot import Instance
-from nodeagent.model.wish import Evacuate, StartRoll
+from nodeagent.model.queue import Queue
+from nodeagent.model.reason import BalanceKind, BudgetKind
+from nodeagent.model.roll import REBOOT, Phase, Roll, RollNode, Terms
+from nodeagent.model.snapshot import Instance, Observed, Running
 from tests.maintd.balancing.world import ON, advised, begun, done, shift
 from tests.maintd.balancing.world import world as balanced
-from tests.maintd.decided import POLICY, whole
-from tests.maintd.queue.mender import Mender, policy
-from tests.maintd.rig import Rig
-from tests.maintd.world import EVACUATE, FAILOVER, instance, seen, six
+from tests.maintd.decided import POLICY, kinds, new
+from tests.maintd.leaving import HOUR, in_windows, window
+from tests.maintd.queue.turns import DRAINING, how
+from tests.maintd.queue.turns import begun as entry
+from tests.maintd.rig import Rig, fleet
+from tests.maintd.world import EVACUATE, FAILOVER, NOW, OK, incident, instance, node, seen, six
 
 WEB = "maintd:budget:web:"
-PAIR = ("n3", "n4"), ("n3", "n5")
+N3 = replace(node("n3", drained=True), address="10.0.0.0")
+EMPTYING = replace(POLICY, procedures=how())
 
 
-def lxc(name: str, primary: str, secondary: str, *tags: str) -> Instance:
-    """One that cannot migrate."""
-    tagged = frozenset(tags)
-    return Instance(name, primary, secondary, memory=100, disk=100, hypervisor="lxc", tags=tagged)
+def tagged(tag: str, *, hypervisor: str = "lxc") -> tuple[Instance, Instance]:
+    """Two instances of n3, which cannot migrate unless another hypervisor is named."""
+    members = {"tags": frozenset({f"{WEB}{tag}"} if tag else ()), "hypervisor": hypervisor}
+    return instance("web1", "n3", "n4", **members), instance("web2", "n3", "n5", **members)
 
 
-def kvm(name: str, primary: str, secondary: str, *tags: str) -> Instance:
-    return replace(lxc(name, primary, secondary, *tags), hypervisor="kvm")
+def observed(*instances: Instance, said: object = OK, **members: object) -> Observed:
+    world = replace(six(N3), instances={one.name: one for one in instances})
+    there: dict[str, object] = {
+        "runs": dict.fromkeys(world.nodes, (REBOOT,)),
+        "boots": dict.fromkeys(world.nodes, "boot 0"),
+        **members,
+    }
+    return seen(world, {"n3": said}, **there)  # type: ignore[dict-item, arg-type]
 
 
-def most_at_once(one: Rig, *names: str) -> int:
-    """The most of these instances that our jobs moved off their node without migrating them.
-
-    A job counts from its submission to its end: until then it may interrupt its instance.
-    """
-    spans = [
-        (job.born, job.ends, move.instance)
-        for job in one.cluster.jobs.values()
-        if job.ours and (move := move_of(job.action)) and move.instance in names
-        if isinstance(move, MovePrimary) and not move.live
-    ]
-    at_once = ({name for a, b, name in spans if a <= begin < b} for begin, _, _ in spans)
-    return max(map(len, at_once), default=0)
-
-
-def site(*instances: Instance, **members: object) -> Mender:
-    step = RepairStep("try-1", need_drain=True)
-    rules = replace(policy(step), **members)  # type: ignore[arg-type]
-    there = list(instances)
-    made = Mender(rules, instances=there)
-    made.cluster.takes = lambda action: 45.0 if isinstance(action, MovePrimary) else 1.0
-    made.tick()
-    return made
+OURS = Outage("uuid-n3", drained_by="7")
+SICK = Ledger(incidents=(incident("n3", EVACUATE, Status.PENDING, drained=True),))
+PERSON = replace(OURS, wanted=Wanted("ada", NOW, "new disks", begun=True, drained=True))
+DUE = window("n3", 0, HOUR, begun=True, drained=True)
+QUEUED = Ledger(queue=Queue((entry(at=DRAINING, operation="drains", drained=True),), 1))
+LEAVES = RollNode("uuid-n3", "n3", Phase.LEAVING, begun=True, drained=True)
+ROLL = Roll(1, "ada", NOW, Terms(REBOOT, reboots=True), (LEAVES,))
+OWNERS: list[tuple[str, Ledger, str, int]] = [
+    ("an incident", SICK, "1", 1),
+    ("a person", Ledger(outages=(PERSON,)), "1", 1),
+    ("a window", in_windows(DUE, outages=(OURS,)), "1", 1),
+    ("an entry", QUEUED, "1", 1),
+    ("a roll", Ledger(roll=ROLL, outages=(OURS,)), "1", 1),
+    ("half of them", SICK, "50percent", 1),
+    ("room for both", SICK, "2", 2),
+    ("no budget", SICK, "", 2),
+]
 
 
-def pair(tag: str, make: Callable[..., Instance] = lxc) -> tuple[Instance, ...]:
-    tags = (f"{WEB}{tag}",) if tag else ()
-    return tuple(make(f"web{n}", *places, *tags) for n, places in enumerate(PAIR, 1))
+def moved(decision: Decision) -> list[str]:
+    return [action.instance for action in new(decision) if isinstance(action, MovePrimary)]
 
 
-def by_incident(one: Mender) -> None:
-    one.agents.says["n3"] = EVACUATE
-
-
-def by_person(one: Mender) -> None:
-    one.ask(Evacuate("n3", "new disks"))
-
-
-def by_window(one: Mender) -> None:
-    one.plan("n3")
-
-
-def by_entry(one: Mender) -> None:
-    one.add()
-
-
-def by_roll(one: Mender) -> None:
-    one.ask(StartRoll(Terms(REBOOT, reboots=True), ("n3",)))
-
-
-OWNERS = [by_incident, by_person, by_window, by_entry, by_roll]
-
-
-def is_empty(one: Mender) -> bool:
-    return all("n3" not in (i.primary, i.secondary) for i in one.cluster.instances.values())
-
-
-def reasons(one: Rig) -> Iterator[AnyKind]:
-    for held in one.tick().decision.held:
-        yield from (why.kind for why in whole(held.why))
-
-
-@pytest.mark.parametrize(
-    ("wants", "tag", "most"),
-    [
-        *((wants, "1", 1) for wants in OWNERS),
-        *((by_incident, tag, most) for tag, most in (("50percent", 1), ("2", 2), ("", 2))),
-    ],
-)
-def test_two_of_a_node_go_one_after_the_other(
-    wants: Callable[[Mender], None], tag: str, most: int
-) -> None:
+def test_of_a_node_go_so_many_at_once_whoever_empties_it() -> None:
     """A budget that one evacuation never has room for all at once takes longer, and ends."""
-    one = site(*pair(tag))
-    wants(one)
-    one.until_true(lambda: is_empty(one))
-    assert most_at_once(one, "web1", "web2") == most
+    for name, before, tag, most in OWNERS:
+        said = EVACUATE if before is SICK else OK
+        decision = decide(before, observed(*tagged(tag), said=said), EMPTYING, NOW)
+        assert len(moved(decision)) == most, (name, decision.held)
+        spent = {name for kind, name in kinds(decision.held) if kind is BudgetKind.BUDGET_SPENT}
+        assert bool(spent) is (most == 1), (name, decision.held)
+
+
+def test_in_whole_rounds_one_goes_after_the_other_once_all_others_run() -> None:
+    """Their nodes are asked what runs."""
+    elsewhere = replace(tagged("1")[0], name="web0", primary="n2", secondary="n4")
+    rig = Rig(fleet(), [elsewhere, *tagged("1")])
+    rig.cluster.world.crash("web0")
+    rig.cluster.takes = lambda action: 45.0 if isinstance(action, MovePrimary) else 1.0
+    rig.agents.says["n3"] = EVACUATE
+    rig.settle()
+    assert not any(job.startswith("MovePrimary") for job in rig.jobs())
+    rig.cluster.world.start("web0")
+    rig.settle()
+    assert rig.status("n3") is Status.COMPLETED
+    first, second = (j for j in rig.cluster.jobs.values() if isinstance(j.action, MovePrimary))
+    assert first.ends <= second.born
 
 
 def test_evacuate_failover_does_not_wait_and_says_so() -> None:
-    one = site(*pair("1", kvm))
-    one.agents.says["n3"] = FAILOVER
-    told = set[AnyKind]()
-    for _ in range(20):
-        told |= set(reasons(one))
-    assert is_empty(one)
-    assert most_at_once(one, "web1", "web2") == 2
-    assert {BudgetKind.BUDGET_OVERRIDDEN, BudgetKind.BUDGET_EXCEEDED} <= told
+    sick = Ledger(incidents=(incident("n3", FAILOVER, Status.PENDING, drained=True),))
+    there = observed(*tagged("1", hypervisor="kvm"), said=FAILOVER)
+    decision = decide(sick, there, POLICY, NOW)
+    assert moved(decision) == ["web1", "web2"]
+    assert BudgetKind.BUDGET_OVERRIDDEN in {kind for kind, _ in kinds(decision.held)}
 
 
 @pytest.mark.parametrize(("tag", "moved"), [("1", 2), ("1:live", 1), ("2:live", 2), ("0:live", 0)])
@@ -149,15 +126,13 @@ def test_the_search_is_not_asked_to_move_what_its_budget_has_no_room_for() -> No
 
 def test_an_entry_that_waits_keeps_its_node_and_its_attempts() -> None:
     """A queue that backs off would give the node back, and count a failure."""
-    tag = f"{WEB}1"
-    one = site(lxc("web1", "n6", "n5", tag), lxc("web2", "n3", "n4", tag))
-    one.cluster.world.crash("web1")
-    by_entry(one)
-    for _ in range(30):
-        one.tick(60)
-    assert (one.entry.status, one.drains(), one.restores()) == (EntryStatus.PROCESSING, 1, 0)
-    one.cluster.world.start("web1")
-    one.until_true(lambda: is_empty(one))
+    waits, down = tagged("1")[1], replace(tagged("1")[0], primary="n6")
+    states = {"web1": Running("ERROR_down"), "web2": Running("running")}
+    decision = decide(QUEUED, observed(waits, down, running=states), EMPTYING, NOW)
+    assert not {MovePrimary, Restore} & {type(action) for action in new(decision)}
+    assert BudgetKind.BUDGET_DOWN in {kind for kind, _ in kinds(decision.held)}
+    (after,) = decision.ledger.queue.entries
+    assert (after.step_status, after.drained, after.backoffs) == (DRAINING, True, 0)
 
 
 @pytest.mark.parametrize(

@@ -683,6 +683,17 @@ def test_a_group_is_named_by_its_name_or_its_uuid_and_means_those_online() -> No
         assert chosen(StartRoll(TERMS, groups=(name,)), world) == [nodes[0]]
 
 
+def test_names_patterns_and_tags_choose_nodes_in_this_order() -> None:
+    tagged = node("n2", tags=frozenset({"rack:7"}))
+    for asked, names in (
+        (StartRoll(TERMS, ("n5", "n[34]")), ["n5", "n3", "n4"]),
+        (StartRoll(TERMS, tags=("rack:7",)), ["n2"]),
+        (StartRoll(TERMS, ("n5", "n3"), tags=("rack:7",)), ["n5", "n3", "n2"]),
+    ):
+        found_nodes = chosen(asked, found(six(tagged)))
+        assert [one.name for one in found_nodes if not isinstance(one, str)] == names, asked
+
+
 def test_a_node_needs_the_command_only_if_its_agent_says_so() -> None:
     for details, needs in (
         ({"needed": True}, True),

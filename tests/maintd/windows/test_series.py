@@ -285,13 +285,6 @@ def test_a_day_that_is_skipped_is_no_window_unless_it_is_down() -> None:
     assert edited(down(before, N3), skip=(SUNDAY,)).schedule.windows == (window(BEGINS, N3),)
 
 
-def test_another_rule_plans_anew_what_has_not_begun() -> None:
-    before = ledger((of(Member(N3, SUNDAY, placed=True), Member(N6)),), window(BEGINS, N3))
-    after = edited(before, weekdays=(0,), remove=(N6,))
-    assert after.schedule.windows == ()
-    assert advanced(after, NOW + DAY).ledger.schedule.windows == (window(BEGINS + DAY, N3),)
-
-
 @pytest.mark.parametrize(
     ("more", "why"),
     [
