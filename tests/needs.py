@@ -117,7 +117,6 @@ ALL: Mapping[str, Need] = {
     "index": Need(_has_index, "a git checkout: this copy has no index of git"),
     "history": Need(_has_history, "the whole history: git fetch --unshallow"),
     "shared/htools": _shared("htools"),
-    "shared/harep-oracle": _shared("harep-oracle"),
     "shared/cases": _shared("cases"),
     "shared/facts": _shared("facts/mesos-cke.md"),
     "laboratory": _shared("ganeti-lab"),

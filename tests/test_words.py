@@ -7,25 +7,26 @@ import pytest
 from tests import words
 
 
+@pytest.fixture
+def top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the project."""
+    monkeypatch.setattr(words, "TOP", tmp_path)
+    return tmp_path
+
+
 @pytest.mark.parametrize(
     "docstring", ["What it says.", "Whoever asks.", "Of two the first.", "That it is so."]
 )
-def test_a_docstring_begins_with_its_subject_or_a_verb(
-    docstring: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(words, "TOP", tmp_path)
-    (tmp_path / "wrong.py").write_text(f'def one() -> None:\n    """{docstring}"""\n')
-    (complaint,) = words.wrong_docstrings(tmp_path / "wrong.py")
+def test_a_docstring_begins_with_its_subject_or_a_verb(docstring: str, top: Path) -> None:
+    (top / "wrong.py").write_text(f'def one() -> None:\n    """{docstring}"""\n')
+    (complaint,) = words.wrong_docstrings(top / "wrong.py")
     assert complaint.startswith("wrong.py:2: a docstring begins with ")
-    (tmp_path / "right.py").write_text('def one() -> None:\n    """Return one."""\n')
-    assert words.wrong_docstrings(tmp_path / "right.py") == []
+    (top / "right.py").write_text('def one() -> None:\n    """Return one."""\n')
+    assert words.wrong_docstrings(top / "right.py") == []
 
 
-def test_old_words_are_found_but_not_in_code(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(words, "TOP", tmp_path)
-    page, template = tmp_path / "page.md", tmp_path / "page.html"
+def test_old_words_are_found_but_not_in_code(top: Path) -> None:
+    page, template = top / "page.md", top / "page.html"
     page.write_text("Jobs are under way.\n`noted`\n\n    sick\n```\nbegun\n```\nIt is forgotten.\n")
     template.write_text('<p class="sick">{{ noted }} Whoever\n')
     assert [one.split(": ")[:2] for one in words.old_words(page)] == [
@@ -37,11 +38,8 @@ def test_old_words_are_found_but_not_in_code(
     ]
 
 
-def test_old_words_are_found_in_what_the_program_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(words, "TOP", tmp_path)
-    module = tmp_path / "module.py"
+def test_old_words_are_found_in_what_the_program_says(top: Path) -> None:
+    module = top / "module.py"
     module.write_text(
         '"""A docstring that was told."""\n'
         "said = f'{1} is no node'\n"
@@ -55,11 +53,8 @@ def test_old_words_are_found_in_what_the_program_says(
     ]
 
 
-def test_a_sentence_begins_with_its_subject_or_a_verb(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(words, "TOP", tmp_path)
-    page = tmp_path / "page.md"
+def test_a_sentence_begins_with_its_subject_or_a_verb(top: Path) -> None:
+    page = top / "page.md"
     page.write_text(
         "# What\n\nWhat is it? It runs. Who asks\nwaits.\n\n    What code\n| That is. |\n"
     )
@@ -70,11 +65,8 @@ def test_a_sentence_begins_with_its_subject_or_a_verb(
     ]
 
 
-def test_a_remark_behind_a_command_cannot_become_its_arguments(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(words, "TOP", tmp_path)
-    page = tmp_path / "page.md"
+def test_a_remark_behind_a_command_cannot_become_its_arguments(top: Path) -> None:
+    page = top / "page.md"
     page.write_text(
         "    gnt-maint plan   # next\n    gnt-maint plan   next\n    gnt-maint why a b\n"
     )

@@ -58,31 +58,6 @@ ANY: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("changes", "why"),
-    [
-        *ANY,
-        ({"cluster": "other"}, "meant for cluster 'other'"),
-        ({"node": "uuid-2"}, "meant for the node with UUID uuid-2"),
-        ({"expires": NOW + 60_001}, "valid for 60001 ms"),
-        ({"expires": NOW}, "valid for 0 ms"),
-        ({"issued": NOW - 40_000, "expires": NOW + 99}, "expired 1 ms ago"),
-        ({"issued": NOW + 150_101, "expires": NOW + 160_000}, "in the future"),
-        ({"stdin": digest("other")}, "another diagnosis"),
-        ({"command": "other"}, "asks for fix, not other"),
-        ({"view": replace(VIEW, began=NOW + 1)}, "issued 1 ms before this runner began"),
-        ({"view": replace(VIEW, began=NOW + 90)}, "issued 90 ms before this runner began: send a"),
-        ({"view": replace(VIEW, enabled=False)}, "switched off"),
-        ({"view": replace(VIEW, doubtful=True)}, "cannot stand by"),
-        ({"view": replace(VIEW, diagnosis=None)}, "cannot stand by"),
-    ],
-)
-def test_every_refusal_has_its_reason(changes: dict[str, Any], why: str) -> None:
-    refused = judged(**changes)
-    assert isinstance(refused, Refused), refused
-    assert why in refused.why
-
-
 QUEUED: dict[str, Any] = {
     "text": '{"index":"0"}',
     "stdin": digest('{"index":"0"}'),
@@ -94,21 +69,6 @@ LISTS = replace(VIEW, queue=("heal",), diagnosis=None)
 
 def test_an_order_of_the_queue_runs_what_is_listed_for_it_whatever_the_node_has() -> None:
     assert judged(view=LISTS, **QUEUED) == Run(replace(ORDER, **QUEUED))
-
-
-@pytest.mark.parametrize(
-    ("changes", "why"),
-    [
-        ({"view": VIEW}, "heal is not listed for the queue (repair.queue-commands)"),
-        *ANY,
-        ({"command": "fix"}, "fix is not listed for the queue"),
-        ({"view": replace(LISTS, enabled=False)}, "switched off"),
-    ],
-)
-def test_every_refusal_of_the_queue_has_its_reason(changes: dict[str, Any], why: str) -> None:
-    refused = judged(**{"view": LISTS, **QUEUED, **changes})
-    assert isinstance(refused, Refused), refused
-    assert why in refused.why
 
 
 def test_a_known_order_gives_its_receipt_even_when_it_has_expired() -> None:
@@ -153,16 +113,42 @@ def test_a_live_repair_is_never_a_check_whatever_is_listed() -> None:
     assert "1 health checks have not ended, and a repair runs alone" in refused.why
 
 
-@pytest.mark.parametrize(
-    ("changes", "why"),
-    [
-        ({"view": replace(LOOKS, looking=2)}, "2 health checks are running or waiting already"),
-        ({"view": replace(LOOKS, checks=(), queue=("heal",))}, "and a repair runs alone"),
-        *ANY,
-        ({"view": replace(LOOKS, enabled=False)}, "switched off"),
-    ],
-)
-def test_a_check_is_refused_for_what_any_order_is(changes: dict[str, Any], why: str) -> None:
-    refused = judged(**{"view": LOOKS, **QUEUED, **changes})
-    assert isinstance(refused, Refused), refused
-    assert why in refused.why
+# By the kind of order: what it takes to run, and what it is refused for besides ANY.
+OF_A_REPAIR: list[tuple[dict[str, Any], str]] = [
+    ({"cluster": "other"}, "meant for cluster 'other'"),
+    ({"node": "uuid-2"}, "meant for the node with UUID uuid-2"),
+    ({"expires": NOW + 60_001}, "valid for 60001 ms"),
+    ({"expires": NOW}, "valid for 0 ms"),
+    ({"issued": NOW - 40_000, "expires": NOW + 99}, "expired 1 ms ago"),
+    ({"issued": NOW + 150_101, "expires": NOW + 160_000}, "in the future"),
+    ({"stdin": digest("other")}, "another diagnosis"),
+    ({"command": "other"}, "asks for fix, not other"),
+    ({"view": replace(VIEW, began=NOW + 1)}, "issued 1 ms before this runner began"),
+    ({"view": replace(VIEW, began=NOW + 90)}, "issued 90 ms before this runner began: send a"),
+    ({"view": replace(VIEW, enabled=False)}, "switched off"),
+    ({"view": replace(VIEW, doubtful=True)}, "cannot stand by"),
+    ({"view": replace(VIEW, diagnosis=None)}, "cannot stand by"),
+]
+OF_THE_QUEUE: list[tuple[dict[str, Any], str]] = [
+    ({"view": VIEW}, "heal is not listed for the queue (repair.queue-commands)"),
+    ({"command": "fix"}, "fix is not listed for the queue"),
+    ({"view": replace(LISTS, enabled=False)}, "switched off"),
+]
+OF_A_CHECK: list[tuple[dict[str, Any], str]] = [
+    ({"view": replace(LOOKS, looking=2)}, "2 health checks are running or waiting already"),
+    ({"view": replace(LOOKS, checks=(), queue=("heal",))}, "and a repair runs alone"),
+    ({"view": replace(LOOKS, enabled=False)}, "switched off"),
+]
+REFUSALS: list[tuple[dict[str, Any], list[tuple[dict[str, Any], str]]]] = [
+    ({}, OF_A_REPAIR),
+    ({**QUEUED, "view": LISTS}, OF_THE_QUEUE),
+    ({**QUEUED, "view": LOOKS}, OF_A_CHECK),
+]
+
+
+def test_every_refusal_has_its_reason() -> None:
+    for order, rows in REFUSALS:
+        for changes, why in (*ANY, *rows):
+            refused = judged(**order | changes)
+            assert isinstance(refused, Refused), (order, changes)
+            assert why in refused.why

@@ -50,36 +50,23 @@ def changed(old: str, new: str) -> str:
     return GOOD.replace(old, new)
 
 
+# Others are in tests/settings/mistakes.txt.
 MISTAKES = {
     "unknown key": (changed("[device.bmc]", "[device.bmc]\npasword = 1"), "bmc.pasword is not a"),
     "not an agent": (changed("fence_ipmilan", "/bin/sh"), "device.bmc.agent is '/bin/sh'"),
-    "dummy": (changed("fence_ipmilan", "fence_dummy"), "fence_dummy, which proves nothing"),
     "ack": (changed("fence_ipmilan", "fence_ack_manual"), "it waits for a person"),
-    "action": (changed("ip = ", 'action = "off", ip = '), "options.action is not allowed"),
     "option": (changed("ip = ", 'option = "off", ip = '), "options.option is not allowed"),
     "missing": (changed("ip = ", "missing-as-off = 1, ip = "), "missing outlet proves nothing"),
-    "secret": (changed("ip = ", 'password = "x", ip = '), "is a secret: put it into a file"),
     "community": (changed('ip = "pdu-a"', 'community = "x"'), "is a secret"),
     "name": (changed("ip = ", '"ip\\nx" = 1, ip = '), "is not the name of an option"),
     "newline": (changed('"pdu-a", plug', '"x\\naction=off", plug'), "options.ip is 'x"),
     "blank end": (changed('"pdu-a", plug', '"x ", plug'), "without blanks"),
-    "quote": (changed('"pdu-a", plug', """'"x"', plug"""), "has a quotation mark"),
-    "2c": (changed("snmp_version = 1", 'snmp_version = "2c"'), "a missing outlet is said to be"),
-    "redfish": (changed("fence_ipmilan", "fence_redfish"), "systems_uri is missing"),
     "cipher 0": (changed("ip = ", "cipher = 0, ip = "), "asks for no password"),
     "no levels": (changed('levels = [["bmc"], ["pdu-a"]]', ""), "node2.example.org.levels is"),
     "empty level": (changed('["pdu-a"]]', "[]]"), "a list of lists of names"),
-    "unknown device": (changed('["pdu-a"]]', '["pdu-b"]]'), "there is no [device.pdu-b]"),
     "no value": (changed("values = { outlet = 7 }", ""), "values.outlet is missing"),
-    "pattern": (changed("node*.", "a b"), "neither a node's name nor a pattern"),
     "limit": ('[power]\ntime-limit = "1s"\n', "power.time-limit is '1s'; it must be a duration"),
-    "long limit": ('[power]\ntime-limit = "51s"\n', "Ganeti ends nodeagent-oob after 60 s"),
     "toml": ("[power\n", "not TOML"),
-    "no agent": ("[device.x]\n", "device.x.agent is missing"),
-    "secret twice": (
-        changed("password-file", 'secret-files = { ip = "/x" }\npassword-file'),
-        "ip cannot come from a file",
-    ),
 }
 
 
@@ -115,7 +102,6 @@ def test_it_is_a_regular_file(fences: Fences) -> None:
 
 UNFIT = {
     "no such option": ("fence_ipmilan", "nonsense", "fence_ipmilan has no option nonsense"),
-    "no agent": ("fence_idrac", "", "fence_idrac: No such file"),
     "fabric": ("fence_fabric", "", "switches no power: it has no action reboot"),
 }
 

@@ -57,18 +57,12 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("name", WRONG)
-def test_commands_of_another_form_are_refused(name: str) -> None:
-    with pytest.raises(MessageError):
-        read_commands(WRONG[name])
-
-
-@pytest.mark.parametrize("text", ["- 5 1 1", "x - 1 1", "- Ok 1", "- Ok 1.5 1"])
-def test_runs_of_another_form_are_refused(text: str) -> None:
-    with pytest.raises(MessageError):
-        read_runs(text, 1)
-
-
-def test_runs_of_another_number_of_commands_are_refused() -> None:
+def test_what_has_another_form_is_refused() -> None:
+    for text in WRONG.values():
+        with pytest.raises(MessageError):
+            read_commands(text)
+    for text in ("- 5 1 1", "x - 1 1", "- Ok 1", "- Ok 1.5 1"):
+        with pytest.raises(MessageError):
+            read_runs(text, 1)
     with pytest.raises(MessageError, match="1 last runs of 2"):
         read_runs(write_runs([RAN]), 2)

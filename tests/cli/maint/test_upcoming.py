@@ -46,9 +46,9 @@ def in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nodeagent.cli.maint.upcoming.when", lambda at: f"{at - NOW:+.0f}")
 
 
-@pytest.mark.parametrize(
-    ("state", "told", "command"),
-    [
+# What each is about: its state, what is told of it, and the command for it.
+TOLD: dict[str, list[tuple[dict[str, Any], str, str]]] = {
+    "group": [
         ({"on": False}, "maintd moves nothing by itself", "gnt-maint balance -G a"),
         ({}, "maintd searches for better places at +6", ""),
         ({"at": NOW - 100}, "maintd searches for better places at +200", ""),
@@ -62,46 +62,21 @@ def in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
             "",
         ),
     ],
-)
-def test_of_a_group(state: dict[str, Any], told: str, command: str) -> None:
-    about = {"group": GROUP | state}
-    assert list(upcoming("group", about, THIS, enabled=True)) == [(told, command)]
-
-
-@pytest.mark.parametrize(
-    ("state", "enabled", "told", "command"),
-    [
-        ({}, True, "maintd goes on in the next round", ""),
+    "entry": [
+        ({}, "maintd goes on in the next round", ""),
+        ({"deleted": True}, "maintd removes the entry once its jobs have ended", ""),
         (
-            {},
-            False,
-            "the repair queue is disabled: maintd starts no step",
-            "gnt-maint queue enable",
-        ),
-        ({"deleted": True}, True, "maintd removes the entry once its jobs have ended", ""),
-        (
-            *({"status": "failed"}, True, "look at n3, then remove the entry"),
+            {"status": "failed"},
+            "look at n3, then remove the entry",
             "gnt-maint queue delete 7",
         ),
         (
-            *({"status": "succeeded"}, True, "the repair is over; the entry can be removed"),
+            {"status": "succeeded"},
+            "the repair is over; the entry can be removed",
             "gnt-maint queue delete 7",
         ),
     ],
-)
-def test_of_an_entry(state: dict[str, Any], enabled: bool, told: str, command: str) -> None:
-    about = {"entry": ENTRY | state, "held": []}
-    assert list(upcoming("entry", about, THIS, enabled=enabled)) == [(told, command)]
-
-
-def test_a_blocked_entry_has_its_reason_instead() -> None:
-    about = {"entry": ENTRY, "held": [{"reason": "it waits"}]}
-    assert list(upcoming("entry", about, THIS, enabled=True)) == []
-
-
-@pytest.mark.parametrize(
-    ("state", "told", "command"),
-    [
+    "window": [
         ({}, "the evacuation of n3 starts at +3600", ""),
         ({"begins": NOW - 5}, "the evacuation of n3 starts as soon as maintd can", ""),
         (
@@ -120,12 +95,25 @@ def test_a_blocked_entry_has_its_reason_instead() -> None:
         ({"mode": "up"}, "maintd puts n3 back as it was before the window", ""),
         ({"node": None}, "from +7200 on, take it down", "gnt-maint window down n3"),
     ],
-)
-def test_of_a_window(state: dict[str, Any], told: str, command: str) -> None:
-    about = {"window": WINDOW | state}
-    assert list(upcoming("window", about, THIS, enabled=True)) == [(told, command)]
+}
+USUAL = {"group": GROUP, "entry": ENTRY, "window": WINDOW}
+LATE = {"overdue": 60.0, "begun": True, "held": ["run gnt-maint window down n3"]}
 
 
-def test_the_reason_of_an_overdue_window_says_what_to_do() -> None:
-    late = WINDOW | {"overdue": 60.0, "begun": True, "held": ["run gnt-maint window down n3"]}
-    assert list(upcoming("window", {"window": late}, THIS, enabled=True)) == []
+def test_what_happens_next() -> None:
+    for what, rows in TOLD.items():
+        for state, told, command in rows:
+            about = {what: USUAL[what] | state, "held": []}
+            assert list(upcoming(what, about, THIS, enabled=True)) == [(told, command)], state
+
+
+def test_a_queue_that_is_disabled_is_told_with_what_enables_it() -> None:
+    told = "the repair queue is disabled: maintd starts no step"
+    found = list(upcoming("entry", {"entry": ENTRY, "held": []}, THIS, enabled=False))
+    assert found == [(told, "gnt-maint queue enable")]
+
+
+def test_what_has_a_reason_has_that_instead() -> None:
+    held = {"entry": ENTRY, "held": [{"reason": "it waits"}]}
+    assert list(upcoming("entry", held, THIS, enabled=True)) == []
+    assert list(upcoming("window", {"window": WINDOW | LATE}, THIS, enabled=True)) == []

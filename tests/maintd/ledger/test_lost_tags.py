@@ -122,36 +122,31 @@ def test_only_what_we_have_set_lately_and_not_taken_off_is_missing() -> None:
     assert not missing([SET], there, Ms(2))
 
 
-@pytest.mark.parametrize(
-    "removals",
-    [
-        [off(6, READY)],
-        [off(6, "theirs", READY)],
-        [off(6, READY, name="n1")],
-        [off(6, READY, name="N1")],
-        [off(6)],
-        [off(6, name="n1")],
-        [off(3, "theirs"), off(5, READY)],
-    ],
-)
-def test_what_somebody_took_off_is_not_lost(removals: list[Removal]) -> None:
-    assert not lost({PLACE: SET}, removals, NODE)
+TAKEN_OFF = [
+    [off(6, READY)],
+    [off(6, "theirs", READY)],
+    [off(6, READY, name="n1")],
+    [off(6, READY, name="N1")],
+    [off(6)],
+    [off(6, name="n1")],
+    [off(3, "theirs"), off(5, READY)],
+]
+LOST = [
+    [],
+    [off(4, READY)],
+    [off(6, "theirs")],
+    [off(6, READY, name="n10")],
+    [off(6, READY, name="n")],
+    [Removal("6", Scope.GROUP, "n1.example", frozenset([READY]))],
+    [Removal("6", Scope.CLUSTER, "", frozenset([READY]))],
+]
 
 
-@pytest.mark.parametrize(
-    "removals",
-    [
-        [],
-        [off(4, READY)],
-        [off(6, "theirs")],
-        [off(6, READY, name="n10")],
-        [off(6, READY, name="n")],
-        [Removal("6", Scope.GROUP, "n1.example", frozenset([READY]))],
-        [Removal("6", Scope.CLUSTER, "", frozenset([READY]))],
-    ],
-)
-def test_what_nobody_took_off_is_lost(removals: list[Removal]) -> None:
-    assert lost({PLACE: SET}, removals, NODE) == {PLACE: SET}
+def test_what_somebody_took_off_is_not_lost_and_what_nobody_did_is() -> None:
+    for removals in TAKEN_OFF:
+        assert not lost({PLACE: SET}, removals, NODE), removals
+    for removals in LOST:
+        assert lost({PLACE: SET}, removals, NODE) == {PLACE: SET}, removals
 
 
 def test_a_whole_name_is_short_for_no_other() -> None:
