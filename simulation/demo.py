@@ -32,7 +32,7 @@ from nodeagent.maintd.engine.daemon import Maintd
 from nodeagent.maintd.engine.helper_settings import PollSettings
 from nodeagent.maintd.engine.orders import Orders
 from nodeagent.maintd.engine.poll import poll, remember
-from nodeagent.maintd.engine.round import Engine, Round
+from nodeagent.maintd.engine.round import Engine, Round, Services
 from nodeagent.maintd.engine.settings import HttpSettings
 from nodeagent.maintd.engine.witnesses import QuestionsOverHttp, Witnesses
 from nodeagent.maintd.http.listen import listening
@@ -259,18 +259,13 @@ class Demo:
             tell=headrooms.take,
         )
         asking = QuestionsOverHttp.by(key, self.nodes.client_pem, self.polling, _now)
-        engine = Engine(
-            store,
-            self.cluster,
-            orders,
-            look,
-            POLICY,
-            _now,
-            conduct,
+        services = replace(
+            Services.alone(self.cluster, _now),
             adviser=adviser,
             headrooms=headrooms,
             witnesses=Witnesses(asking, _now, time.monotonic),
         )
+        engine = Engine(store, self.cluster, orders, look, POLICY, _now, conduct, services)
         return Maintd(engine, store, 0.4, _now, self._watch)
 
     def _watch(self, done: Round) -> None:

@@ -36,12 +36,14 @@ from nodeagent.maintd.engine.conduct import Conduct
 from nodeagent.maintd.engine.daemon import Maintd
 from nodeagent.maintd.engine.measure import Measuring
 from nodeagent.maintd.engine.memory import away_since, unmark_away
+from nodeagent.maintd.engine.noded import Noded
 from nodeagent.maintd.engine.orders import Orders
 from nodeagent.maintd.engine.poll import poll, remember
-from nodeagent.maintd.engine.round import Engine
+from nodeagent.maintd.engine.round import Engine, Services
 from nodeagent.maintd.engine.settings import Settings, load
 from nodeagent.maintd.engine.standby import SOCKET, Helper, Standby, until
 from nodeagent.maintd.engine.witnesses import QuestionsOverHttp, Witnesses
+from nodeagent.maintd.notices.firing import Firing
 from nodeagent.maintd.notices.outbox import Outbox
 from nodeagent.maintd.queue.inventory import Inventory
 from nodeagent.model.snapshot import Snapshot
@@ -236,7 +238,17 @@ def assemble(
         running=cluster.running,
         tell=headrooms.take,
     )
-    inventory = Inventory(settings.sabakan, unix_ms)
+    outbox = Outbox(settings.targets, unix_ms)
+    services = Services(
+        adviser=adviser,
+        inventory=Inventory(settings.sabakan, unix_ms),
+        outbox=outbox,
+        firing=Firing(lambda: outbox.targets.values(), time.monotonic),
+        headrooms=headrooms,
+        noded=Noded(cluster, time.monotonic),
+        witnesses=Witnesses(questions, unix_ms, time.monotonic),
+        departing=DeparturesFile.beside(settings.maintd.socket),
+    )
     engine = Engine(
         store=store,
         cluster=cluster,
@@ -245,12 +257,7 @@ def assemble(
         policy=settings.policy,
         now=unix_ms,
         conduct=conduct,
-        adviser=adviser,
-        inventory=inventory,
-        outbox=Outbox(settings.targets, unix_ms),
-        witnesses=Witnesses(questions, unix_ms, time.monotonic),
-        departing=DeparturesFile.beside(settings.maintd.socket),
-        headrooms=headrooms,
+        services=services,
     )
     cluster.check = engine.acting.check
     # Questions to Ganeti, the poll, and the submissions: a request waits at most so long.

@@ -15,7 +15,7 @@ from nodeagent.maintd.balancing.inputs import stock_of
 from nodeagent.maintd.balancing.search_thread import Adviser, Measure, nothing_measured
 from nodeagent.maintd.engine.conduct import Conduct
 from nodeagent.maintd.engine.noded import Noded
-from nodeagent.maintd.engine.round import Engine, Round
+from nodeagent.maintd.engine.round import Engine, Round, Services
 from nodeagent.maintd.engine.witnesses import Witnesses
 from nodeagent.maintd.planning.node_keys import pins_of
 from nodeagent.maintd.planning.outcomes import BACK_OFF
@@ -269,34 +269,47 @@ class Rig:
         return Ms(round((self.time + self.skew) * 1000))
 
     def _engine(self) -> Engine:
+        cluster = self._through(self.cluster)
+
+        def steady() -> float:
+            return self.time
+
+        def at_once(work: Callable[[], None]) -> None:
+            work()
+
+        services = replace(
+            Services.alone(cluster, self.now, steady),
+            adviser=Adviser(self.stock, self.measure, at_once, steady),
+            inventory=Inventory(self.asks, self.now, steady, elsewhere),
+            noded=Noded(cluster, steady, at_once),
+            witnesses=self._asked(),
+            headrooms=self.headrooms,
+        )
+        conduct = Conduct(
+            self.me,
+            self._check_master,
+            oldest=self.oldest,
+            clock=lambda: self.time - self.booted,
+            boot=self.boot,
+        )
         return Engine(
             self.store,
-            self._through(self.cluster),
+            cluster,
             self.agents,
             self.look,
             self.policy,
             self.now,
-            Conduct(
-                self.me,
-                self._check_master,
-                oldest=self.oldest,
-                clock=lambda: self.time - self.booted,
-                boot=self.boot,
-            ),
-            lambda: self.time,
-            Adviser(self.stock, self.measure, lambda work: work(), lambda: self.time),
-            Inventory(self.asks, self.now, lambda: self.time, elsewhere),
-            noded=Noded(self._through(self.cluster), lambda: self.time, lambda work: work()),
-            witnesses=self._asked(),
-            headrooms=self.headrooms,
+            conduct,
+            services,
+            steady,
         )
 
     async def look(self, snapshot: Snapshot) -> Mapping[str, Look]:
         return await self.agents.look(snapshot)
 
-    def _asked(self) -> Witnesses | None:
+    def _asked(self) -> Witnesses:
         """Who asks other nodes about one that does not answer; nobody, for most tests."""
-        return None
+        return Witnesses(None, self.now, lambda: self.time)
 
     def stock(self, snapshot: Snapshot, questions: Sequence[Question]) -> Known:
         """What the nodes have."""

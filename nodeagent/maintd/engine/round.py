@@ -115,14 +115,49 @@ class _Seen:
     now: Ms
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """Parts that work beside the rounds, so that none waits for them.
+
+    The `adviser` searches for moves that balancing needs, the `inventory` asks which machines are
+    broken, `firing` which alerts block a roll, and the `outbox` sends notifications, and offers to
+    owners; the `headrooms` count how many more instances fit. `noded` asks Ganeti's daemons, and
+    the `witnesses` other agents, about nodes that do not answer. `departing` tells other programs
+    which nodes leave soon.
+    """
+
+    adviser: Adviser
+    inventory: Inventory
+    outbox: Outbox
+    firing: Firing
+    headrooms: Headrooms
+    noded: Noded
+    witnesses: Witnesses
+    departing: DeparturesFile
+
+    @classmethod
+    def alone(
+        cls, cluster: Cluster, now: Callable[[], Ms], steady: Callable[[], float] = time.monotonic
+    ) -> "Services":
+        """Services that ask and tell nobody but Ganeti."""
+        outbox = Outbox((), now)
+        return cls(
+            adviser=Adviser(unanswered, nothing_measured),
+            inventory=Inventory(InventorySettings(), now, steady),
+            outbox=outbox,
+            firing=Firing(lambda: outbox.targets.values(), steady),
+            headrooms=Headrooms(),
+            noded=Noded(cluster, steady),
+            witnesses=Witnesses(None, now, steady),
+            departing=DeparturesFile(),
+        )
+
+
 class Engine:
     """One coordinator's rounds.
 
     `look` polls the agents; `now` is unix milliseconds, `steady` seconds of a clock that nobody
-    sets. Between the rounds the `adviser` searches for moves that balancing needs, the `inventory`
-    asks which machines are broken, `firing` which alerts block a roll, and the `outbox` sends
-    notifications, and offers to owners; the `headrooms` count how many more instances fit.
-    `departing` tells other programs which nodes leave soon.
+    sets.
     """
 
     def __init__(
@@ -134,28 +169,18 @@ class Engine:
         policy: Policy,
         now: Callable[[], Ms],
         conduct: Conduct,
+        services: Services,
         steady: Callable[[], float] = time.monotonic,
-        adviser: Adviser | None = None,
-        inventory: Inventory | None = None,
-        outbox: Outbox | None = None,
-        noded: Noded | None = None,
-        witnesses: Witnesses | None = None,
-        departing: DeparturesFile | None = None,
-        firing: Firing | None = None,
-        headrooms: Headrooms | None = None,
     ) -> None:
         self.policy = policy
-        self.inventory = inventory or Inventory(InventorySettings(), now, steady)
-        self.outbox = outbox if outbox is not None else Outbox((), now)
-        self.firing = firing or Firing(lambda: self.outbox.targets.values(), steady)
+        self.inventory, self.outbox = services.inventory, services.outbox
+        self.firing, self.headrooms = services.firing, services.headrooms
+        self.departing = services.departing
+        self._adviser, self._noded = services.adviser, services.noded
+        self._witnesses = services.witnesses
         self.complaint, self.standby = "", ""  # the latter tells who acts while this one does not
         self.succession: dict[str, object] | None = None  # a standby's newest outcome
         self.tally = Tally()
-        self._noded = noded or Noded(cluster, steady)
-        self._witnesses = witnesses or Witnesses(None, now, steady)
-        self.departing = departing or DeparturesFile()
-        self._adviser = adviser or Adviser(unanswered, nothing_measured)
-        self.headrooms = headrooms or Headrooms()
         self._store = store
         self._cluster = cluster
         self._look = look

@@ -18,15 +18,19 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from nodeagent.cluster.backend import Cluster
 from nodeagent.errors import NodeAgentError, NotMaster, Unavailable, in_words
 from nodeagent.maintd.engine.conduct import Conduct
-from nodeagent.maintd.engine.round import Engine, Round
+from nodeagent.maintd.engine.orders import Ordering
+from nodeagent.maintd.engine.round import Engine, Round, Services
 from nodeagent.maintd.engine.witnesses import deliver
-from nodeagent.model.ledger import Decision, Ledger
+from nodeagent.model.ledger import Decision, Ledger, Policy
 from nodeagent.model.reason import SuccessionKind, because
 from nodeagent.model.snapshot import Observed, Snapshot
+from nodeagent.model.units import Ms
 from nodeagent.protocol.bounds import SAID, cut
 from nodeagent.protocol.look import Look
+from nodeagent.store.sqlite import SqliteStore
 from nodeagent.web.client import fetch
 from nodeagent.web.tls import untrusting_tls
 
@@ -53,13 +57,25 @@ class Standby(Engine):
     def __init__(
         self,
         *,
+        store: SqliteStore,
+        cluster: Cluster,
+        orders: Ordering,
+        policy: Policy,
+        now: Callable[[], Ms],
         nodes: Callable[[], Snapshot],
         me: Callable[[], str],
         helper: "Helper | None" = None,
-        **engine: Any,
     ) -> None:
-        conduct = Conduct("", lambda: None, vote=False)
-        super().__init__(look=_ask_nobody, conduct=conduct, **engine)
+        super().__init__(
+            store=store,
+            cluster=cluster,
+            orders=orders,
+            look=_ask_nobody,
+            policy=policy,
+            now=now,
+            conduct=Conduct("", lambda: None, vote=False),
+            services=Services.alone(cluster, now),
+        )
         self._helper = helper
         self.standby = "another maintd acts"
         self._nodes = nodes

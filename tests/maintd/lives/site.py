@@ -41,9 +41,9 @@ class Site(Masters, Whole):
         self.well: dict[str, int] = {}  # rounds in which a node answered, in a row
         self.hit: list[str] = []
 
-    def _asked(self) -> Witnesses | None:  # type: ignore[override]
+    def _asked(self) -> Witnesses:
         self.witnesses = Asked(self, self.now, lambda: self.time) if self.fences else None
-        return self.witnesses
+        return self.witnesses or super()._asked()
 
     def pass_by(self, seconds: float) -> None:
         """Let time pass, and what DRBD and the agents see meanwhile."""
