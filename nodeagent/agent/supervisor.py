@@ -1,9 +1,9 @@
 """The process that runs commands and outlives all their descendants. Standard library only.
 
-`agent.command` starts it ahead of time, with GROUP=HOME... as its arguments and a SEQPACKET socket
-as descriptor 3. One packet names the command to run (with the program, standard
-input, output and error as attached descriptors). It answers with one packet once the command is
-over or its time is up and every descendant has ended, or will not end.
+`agent.command` starts it with GROUP=HOME... as its arguments and a SEQPACKET socket as descriptor 3.
+One packet names the command to run (with the program, standard input, output and error as attached
+descriptors). It answers with one packet once the command is over or its time is up and every
+descendant has ended, or will not end.
 
 It is the subreaper of all of them, so neither setsid nor a double fork escapes it. Where control
 groups exist, they count and kill all as one. If the runner goes away, so does everything here.
@@ -69,7 +69,6 @@ def main(arguments: list[str]) -> None:
     os.umask(0o077)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    # Entering a group may take the kernel milliseconds: do it while nobody waits for us.
     cage = Cage(dict(pair.split("=", 1) for pair in arguments))
     gc.freeze()
     gc.disable()
