@@ -1,9 +1,9 @@
 """The process that runs commands and outlives all their descendants. Standard library only.
 
-`agent.command` starts it with GROUP=HOME... as its arguments and a SEQPACKET socket as descriptor 3.
-One packet names the command to run (with the program, standard input, output and error as attached
-descriptors). It answers with one packet once the command is over or its time is up and every
-descendant has ended, or will not end.
+`agent.command` starts it with GROUP=HOME... as its arguments and a SEQPACKET socket as descriptor
+3. One packet names the command to run (with the program, standard input, output and error as
+attached descriptors). It answers with one packet once the command is over or its time is up and
+every descendant has ended, or will not end.
 
 It is the subreaper of all of them, so neither setsid nor a double fork escapes it. Where control
 groups exist, they count and kill all as one. If the runner goes away, so does everything here.
