@@ -1,5 +1,6 @@
 """hbal's command line as our values, for tests that need no command line of ours."""
 
+from dataclasses import dataclass, field
 from math import isnan
 
 from nodeagent.placement.balance.search import Plan, exact
@@ -9,7 +10,65 @@ from nodeagent.placement.layout.layout import Layout, group_of, lay_out
 from nodeagent.placement.layout.rules import Enough, Rules
 from nodeagent.placement.layout.score import score
 from tests.placement.clusters import Case
-from tests.placement.referee import Options
+
+
+@dataclass
+class Options:
+    """What hbal's command line says."""
+
+    group: str | None = None
+    off: list[str] = field(default_factory=list)
+    evac: bool = False
+    disk_moves: bool = True
+    instance_moves: bool = True
+    restricted: bool = False
+    force: bool = False
+    max_cpu: float | None = None
+    min_disk: float = 0.0
+    ext: list[str] = field(default_factory=list)
+    idle: bool = False
+    only: list[str] = field(default_factory=list)
+    never: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, args: list[str]) -> "Options":
+        found, rest = cls(), list(args)
+        while rest:
+            name, _, value = rest.pop(0).partition("=")
+            if name in ("-G", "-O", "-l", "-e", "-g"):
+                value = rest.pop(0)
+            match name:
+                case "-G":
+                    found.group = value
+                case "-O":
+                    found.off.append(value)
+                case "--evac-mode":
+                    found.evac = True
+                case "--no-disk-moves":
+                    found.disk_moves = False
+                case "--no-instance-moves":
+                    found.instance_moves = False
+                case "--restricted-migration":
+                    found.restricted = True
+                case "--ignore-soft-errors":
+                    found.force = True
+                case "--max-cpu":
+                    found.max_cpu = float(value)
+                case "--min-disk":
+                    found.min_disk = float(value)
+                case "--exclusion-tags":
+                    found.ext += value.split(",")
+                case "--ignore-dynu":
+                    found.idle = True
+                case "--select-instances":
+                    found.only += value.split(",")
+                case "--exclude-instances":
+                    found.never += value.split(",")
+                case "-l" | "-e" | "-g" | "--min-gain-limit":
+                    pass
+                case _:
+                    raise ValueError(name)
+        return found
 
 
 def laid_out(case: Case) -> Layout:

@@ -13,7 +13,7 @@ from nodeagent.placement.layout.arrays import Columns, Grid
 from nodeagent.placement.layout.layout import Layout
 from nodeagent.placement.layout.moves import Kind, Move, Moved, attempt, candidates, tried
 from tests.placement.asked import arrays_serve, laid_out
-from tests.placement.clusters import case
+from tests.placement.clusters import Case, case
 
 SEEDS = range(300, 345)
 
@@ -109,3 +109,11 @@ def test_the_score_of_the_arrays_is_the_score_to_the_last_bit() -> None:
             for node in changed.values():
                 columns.read(node)
             assert columns.score({}) == now or isnan(now)
+
+
+def test_a_node_that_is_off_stays_the_mirror_of_what_fails_over_from_it() -> None:
+    """Ganeti knows none of its figures; the disks are there already."""
+    nodes = "n1|?|?|?|?|?|?|Y|u|1\nn2|65536|0|60000|999999|900000|16|N|u|1\n"
+    instance = "i1|1024|1024|1|running|Y|n1|n2|drbd|\n"
+    layout = laid_out(Case(f"g|u|preferred|\n\n{nodes}\n{instance}\n"))
+    assert isinstance(attempt(layout, Move(0, Kind.FAILOVER)), Moved)
