@@ -38,10 +38,11 @@ _HEALTH = {ON: "OK", OFF: "WARNING"}
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Folders and files that tests put elsewhere; no setting names them."""
+    """Folders, files and limits that tests have of their own; no setting names them."""
 
     controls: Controls = field(default_factory=Controls)
     noded: int = 0  # its port; 0 for Ganeti's
+    patience: float = alive.PATIENCE  # with noded
 
 
 def _places(context: click.Context, config: str) -> Places:
@@ -194,7 +195,7 @@ def check(places: Places, nodes: Sequence[str], *, as_json: bool) -> None:
     read, known = controls.load(), Agents(controls.agents)
     names = [controls.called(node) for node in nodes] or controls.online()
     clashes = controls.clashes(read, names)  # refuses what is not a name, before asking any device
-    lives = partial(alive.lives, controls.addresses(), places.noded)
+    lives = partial(alive.lives, controls.addresses(), places.noded, places.patience)
     control = partial(controls.control, read=read, known=known, clashes=clashes, lives=lives)
     with ThreadPoolExecutor(_AT_ONCE) as threads:
         statuses = list(threads.map(lambda node: control(node).check(), names))

@@ -7,10 +7,10 @@ from contextlib import suppress
 
 from nodeagent.ssconf import port_of
 
-_SECONDS = 5.0  # for the connection, and again for the answer
+PATIENCE = 5.0  # seconds for the connection, and again for the answer
 
 
-def lives(addresses: Mapping[str, str], port: int, node: str) -> bool:
+def lives(addresses: Mapping[str, str], port: int, patience: float, node: str) -> bool:
     """Say whether the node answers a hello in TLS at this port; 0 is noded's.
 
     The name is looked up only where `addresses` has none for it. noded wants a certificate and
@@ -18,7 +18,7 @@ def lives(addresses: Mapping[str, str], port: int, node: str) -> bool:
     """
     try:
         address = addresses.get(node, node), port or port_of("noded")
-        with socket.create_connection(address, _SECONDS) as connection:
+        with socket.create_connection(address, patience) as connection:
             connection.sendall(_hello())
             return bool(connection.recv(1))
     except OSError:  # a name that cannot be looked up is one too

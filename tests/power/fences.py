@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from nodeagent.cli import oob
+from nodeagent.power.alive import PATIENCE
 from nodeagent.power.control import Control
 from nodeagent.power.controls import Controls
 from nodeagent.power.proven import Proven
@@ -175,7 +176,8 @@ class Fences:
         return Hasty(str(self.config), *folders, str(ganeti or self.folder))
 
     def run(self, *words: str, seconds: float = 60.0) -> forked.Done:
-        places = oob.Places(self.controls(), self._port)
+        patience = 0.2 if self.noded == "takes" else PATIENCE  # no answer comes
+        places = oob.Places(self.controls(), self._port, patience)
         main = partial(oob.main, places)
         given = ["-c", str(self.config), *words]
         return forked.run(main, "nodeagent-oob", given, seconds=seconds)
