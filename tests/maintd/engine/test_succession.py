@@ -157,13 +157,18 @@ async def test_a_later_candidate_leaves_the_agents_to_the_first() -> None:
         assert here.helper.verbs == ["succeed", "succeed"]
 
 
-@scenario
-async def test_a_busy_agent_is_asked_again_and_one_that_refuses_is_not() -> None:
-    async with world() as here:
-        here.agents.alive, here.agents.busy = False, 2
-        here.helper.questions = {"m": "q1", "n": "refused"}
-        await here.look()
-        assert here.helper.answers == {"m": "answer to q1"}
+def test_a_busy_agent_is_asked_again_and_one_that_refuses_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def test() -> None:
+        async with world() as here:
+            here.agents.alive, here.agents.busy = False, 2
+            here.helper.questions = {"m": "q1", "n": "refused"}
+            await here.look()
+            assert here.helper.answers == {"m": "answer to q1"}
+
+    monkeypatch.setattr(standby, "_RETRY", 0.01)
+    asyncio.run(test())
 
 
 def test_a_helper_that_never_ends_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
