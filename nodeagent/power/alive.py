@@ -7,14 +7,15 @@ from contextlib import suppress
 
 from nodeagent.ssconf import port_of
 
-PATIENCE = 5.0  # seconds for the connection, and again for the answer
+PATIENCE = 5.0
 
 
 def lives(addresses: Mapping[str, str], port: int, patience: float, node: str) -> bool:
     """Say whether the node answers a hello in TLS at this port; 0 is noded's.
 
-    The name is looked up only where `addresses` has none for it. noded wants a certificate and
-    refuses us; that is an answer.
+    `patience` is in seconds, for the connection and again for the answer. The name is looked up
+    only where `addresses` has none for it. noded wants a certificate and refuses us; that is an
+    answer.
     """
     try:
         address = addresses.get(node, node), port or port_of("noded")
